@@ -1,0 +1,5 @@
+"""``python -m gpleak``: the command line."""
+
+from .reports.cli import main
+
+main()
