@@ -1,0 +1,84 @@
+"""What a mechanism is. An outsider's mechanism implements these two protocols and nothing else."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from .arrays import Array
+from .data import Dataset, Record
+from .pair import PairLaw
+from .regimes import Sensitivity
+from .release import Release
+from .renyi import RenyiCurve
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Draws releases of one dataset at fixed points."""
+
+    @property
+    def jitter(self) -> float:
+        """Variance added to every released value so that the covariance could be factorised; usually 0."""
+        ...
+
+    def draw(self, releases: int, *, paths: int, rng: np.random.Generator) -> Array:
+        """Independent releases, ``(releases, paths, points)``.
+
+        Release i must not depend on how many are asked for: two calls with the same generator give the same
+        numbers as one call for both.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """How the core adversary reads one released path of a pair.
+
+    The two sufficient statistics of a path with values f at `points` are ``f @ weights - centre``.
+
+    Attributes:
+        points: Where the path must be observed, ``(t, d)``.
+        weights: ``(t, 2)``.
+        centre: ``(2,)``: the statistics of the mean path given the core alone.
+        law: The pair, for these points.
+    """
+
+    points: Array
+    weights: Array
+    centre: Array
+    law: PairLaw
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A randomised release of a dataset, with the law that it claims to follow.
+
+    `sampler` is the implementation that is audited; the other methods say what it is supposed to be.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in the configuration and the report."""
+        ...
+
+    @property
+    def release(self) -> Release:
+        """The public parameters."""
+        ...
+
+    def sampler(self, data: Dataset, points: Array) -> Sampler:
+        """The implementation under audit, for `data` and released at points ``(t, d)``."""
+        ...
+
+    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+        """Upper bound on the Renyi divergence of one path between neighbouring datasets."""
+        ...
+
+    def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
+        """Exact law of every pair (record, replacement), shape ``(n, replacements)``."""
+        ...
+
+    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+        """What the adversary who knows the core looks at to tell `record` from `replacement`."""
+        ...

@@ -1,0 +1,53 @@
+"""Centred, covariance-only release: paths of ``GP(0, k_D)``."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .arrays import Array
+from .base import Contrast, Sampler
+from .data import Dataset, Record
+from .errors import InputError
+from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .pair import PairLaw
+from .regimes import Sensitivity
+from .release import Release
+from .renyi import RenyiCurve, centred_curve
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Centred release (THEORY section 2): only the covariance, hence only the covariates, can leak.
+
+    The release's scale is not used: multiplying a centred path by a public number changes no leakage.
+
+    Raises:
+        InputError: The release states prior noise, which this mechanism does not add.
+    """
+
+    release: Release
+    name: str = "centred"
+
+    def __post_init__(self) -> None:
+        if self.release.prior_noise != 0:
+            raise InputError(
+                f"mechanism centred adds no prior noise, got prior_noise = {self.release.prior_noise:g}: set it to 0"
+            )
+
+    def sampler(self, data: Dataset, points: Array) -> Sampler:
+        """Centred paths with the posterior covariance of `data` at points ``(t, d)``."""
+        return path_sampler(data, points, release=self.release, scale=1.0, prior_noise=0.0, mean_weight=0.0)
+
+    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+        """The covariance term of Theorem 3.1 alone."""
+        return centred_curve(sensitivity, ridge=self.release.ridge)
+
+    def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
+        """Exact law of every pair, ``(n, replacements)``."""
+        laws = leave_one_out_laws(data, replacements, release=self.release, scale=1.0, prior_noise=0.0)
+        return laws.centred()
+
+    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+        """As for exact posterior sampling with scale 1, without the means."""
+        contrast = path_contrast(core, record, replacement, release=self.release, scale=1.0, prior_noise=0.0)
+        return replace(contrast, centre=np.zeros(2), law=contrast.law.centred())

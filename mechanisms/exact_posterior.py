@@ -1,0 +1,52 @@
+"""Exact posterior sampling: paths of ``GP(mu_D, sigma^2 k_D)``."""
+
+from dataclasses import dataclass
+
+from .arrays import Array
+from .base import Contrast, Sampler
+from .data import Dataset, Record
+from .errors import InputError
+from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .pair import PairLaw
+from .regimes import Sensitivity
+from .release import Release
+from .renyi import RenyiCurve, posterior_curve
+
+
+@dataclass(frozen=True)
+class ExactPosterior:
+    """Exact posterior sampling (THEORY section 2).
+
+    Raises:
+        InputError: The release states prior noise, which this mechanism does not add.
+    """
+
+    release: Release
+    name: str = "posterior"
+
+    def __post_init__(self) -> None:
+        if self.release.prior_noise != 0:
+            raise InputError(
+                f"mechanism posterior adds no prior noise, got prior_noise = {self.release.prior_noise:g}: "
+                "set it to 0 or use mechanism noised"
+            )
+
+    def sampler(self, data: Dataset, points: Array) -> Sampler:
+        """Paths of the posterior of `data` at points ``(t, d)``."""
+        scale = self.release.scale
+        return path_sampler(data, points, release=self.release, scale=scale, prior_noise=0.0, mean_weight=1.0)
+
+    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+        """Theorem 3.1."""
+        release = self.release
+        return posterior_curve(sensitivity, ridge=release.ridge, scale=release.scale, prior_noise=0.0)
+
+    def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
+        """Exact law of every pair, ``(n, replacements)``."""
+        scale = self.release.scale
+        return leave_one_out_laws(data, replacements, release=self.release, scale=scale, prior_noise=0.0)
+
+    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+        """The two values ``f(x), f(x')``, or the best linear statistics of the listed points."""
+        scale = self.release.scale
+        return path_contrast(core, record, replacement, release=self.release, scale=scale, prior_noise=0.0)

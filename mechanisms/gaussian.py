@@ -1,0 +1,186 @@
+"""What the posterior mechanisms share: drawing Gaussian paths and the law of their pairs.
+
+A path is ``mu_D + N(0, sigma^2 k_D + eta^2 k)``. For a path released everywhere the Gram matrix of the pair has
+a closed form: with ``q = eta^2 / (sigma^2 + eta^2)``,
+
+    <w, w'> = [ k_C(x, x') - q k_C*(x, x') ] / sigma^2,    k_C* the core's posterior with ridge^2 = r^2 / q
+
+and ``s`` is ``[f(x) - k_x^T (K_C + r^2 I / q)^-1 f(X_C)] / (sigma^2 + eta^2)``, less the same of the mean.
+(Write ``k_C = (k^-1 + P / r^2)^-1``, P the projection on the core's locations, and expand
+``k_C (sigma^2 k_C + eta^2 k)^-1 k_C`` in partial fractions.) With ``eta = 0`` this is ``k_C / sigma^2`` and
+``f(x) / sigma^2``: the two-point reduction. The difference loses ``eta^2 / sigma^2`` times the rounding unit.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import Array
+from .base import Contrast
+from .cholesky import Factor, factorise
+from .data import Dataset, Record
+from .pair import PairLaw
+from .posterior import Posterior, condition
+from .release import Release
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSampler:
+    """Draws independent Gaussian paths, ``mean[of] + factor z[of]``.
+
+    Repeated points are drawn once and copied (`of`), so they need no jitter.
+    """
+
+    mean: Array
+    factor: Factor
+    of: np.ndarray[tuple[int], np.dtype[np.intp]]
+    posterior_jitter: float
+
+    @property
+    def jitter(self) -> float:
+        """Variance that was added to each value, or to the noise of the posterior if that is more."""
+        return max(self.factor.jitter, self.posterior_jitter)
+
+    def draw(self, releases: int, *, paths: int, rng: np.random.Generator) -> Array:
+        """Independent releases, ``(releases, paths, points)``."""
+        normal = rng.standard_normal((releases, paths, len(self.mean)))
+        return np.asarray((normal @ self.factor.lower.T + self.mean)[..., self.of])
+
+
+def path_sampler(
+    data: Dataset, points: Array, *, release: Release, scale: float, prior_noise: float, mean_weight: float
+) -> GaussianSampler:
+    """Sampler of ``mean_weight * mu_D + N(0, scale^2 k_D + prior_noise^2 k)`` at points ``(t, d)``."""
+    places, of = np.unique(points, axis=0, return_inverse=True)
+    posterior = condition(data, kernel=release.kernel, ridge=release.ridge)
+    covariance = scale**2 * posterior.covariance(places, places)
+    if prior_noise:
+        covariance += prior_noise**2 * release.kernel(places, places)
+    mean = mean_weight * posterior.mean(places)
+    return GaussianSampler(mean, factorise(covariance), of.reshape(-1), posterior.factor.jitter)
+
+
+def path_contrast(
+    core: Dataset, record: Record, replacement: Record, *, release: Release, scale: float, prior_noise: float
+) -> Contrast:
+    """The pair and its sufficient statistics, from one Cholesky factor of the core."""
+    ends = np.stack([record.covariates, replacement.covariates])
+    responses = np.array([record.response, replacement.response])
+    given_core = condition(core, kernel=release.kernel, ridge=release.ridge)
+    covariance = given_core.covariance(ends, ends)
+    spread = np.diag(covariance) + given_core.noise
+    residual = responses - given_core.mean(ends)
+    if release.points is not None:
+        points = release.points
+        reach = given_core.covariance(points, ends)
+        base = scale**2 * given_core.covariance(points, points)
+        if prior_noise:
+            base += prior_noise**2 * release.kernel(points, points)
+        weights = factorise(base).solve(reach)
+        gram = reach.T @ weights
+    elif prior_noise == 0.0:
+        points, weights = ends, np.eye(2) / scale**2
+        gram = covariance / scale**2
+    else:
+        points, total = np.concatenate([core.covariates, ends]), scale**2 + prior_noise**2
+        share = prior_noise**2 / total
+        smoother = condition(core, kernel=release.kernel, ridge=release.ridge / np.sqrt(share))
+        pull = smoother.factor.solve(release.kernel(core.covariates, ends))
+        weights = np.concatenate([-pull, np.eye(2)]) / total
+        gram = (covariance - share * smoother.covariance(ends, ends)) / scale**2
+    tilt, drop = residual / spread, scale**2 / spread
+    law = PairLaw(*(np.asarray(value) for value in (*tilt, *drop, gram[0, 0], gram[1, 1], gram[0, 1])))
+    return Contrast(points, weights, given_core.mean(points) @ weights, law)
+
+
+def leave_one_out_laws(
+    data: Dataset, replacements: Dataset, *, release: Release, scale: float, prior_noise: float
+) -> PairLaw:
+    """Exact laws ``(n, J)`` of all pairs (record, replacement) from one factor of the full data.
+
+    With ``A = K + r^2 I``, ``a = diag A^-1`` and ``B = A^-1 k(X, X')`` the core without record i has at the record
+    ``v + r^2 = 1 / a_i`` and residual ``(A^-1 y)_i / a_i``, and at a replacement the covariance ``B_ij / a_i`` with
+    the record: leave-one-out needs no further factorisation.
+    """
+    posterior = condition(data, kernel=release.kernel, ridge=release.ridge)
+    base = _left_out(posterior, replacements.covariates)
+    alpha = posterior.factor.solve(data.responses)
+    mean_prime = posterior.mean(replacements.covariates) - (alpha / base.precision)[:, None] * base.pull
+    spread_prime = base.variance_prime + posterior.noise
+    if release.points is not None:
+        gram, gram_prime, cross = _gram_at_points(
+            posterior, replacements.covariates, base, release.points, scale=scale, prior_noise=prior_noise
+        )
+    else:
+        gram, gram_prime, cross = base.variance, base.variance_prime, base.covariance
+        if prior_noise:
+            share = prior_noise**2 / (scale**2 + prior_noise**2)
+            smoother = condition(data, kernel=release.kernel, ridge=release.ridge / np.sqrt(share))
+            smooth = _left_out(smoother, replacements.covariates)
+            gram = gram - share * smooth.variance
+            gram_prime = gram_prime - share * smooth.variance_prime
+            cross = cross - share * smooth.covariance
+        gram, gram_prime, cross = gram / scale**2, gram_prime / scale**2, cross / scale**2
+    return PairLaw(
+        alpha[:, None],
+        (replacements.responses - mean_prime) / spread_prime,
+        scale**2 * base.precision[:, None],
+        scale**2 / spread_prime,
+        np.maximum(gram, 0.0)[:, None],
+        np.maximum(gram_prime, 0.0),
+        cross,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _LeftOut:
+    """Leave-one-out posterior at each record ``(n,)`` and at the replacements ``(n, J)``."""
+
+    precision: Array  # a_i = 1 / (v_i + r^2)
+    pull: Array  # B_ij
+    variance: Array  # v_i, (n,)
+    covariance: Array  # k_{C_i}(x_i, x'_j)
+    variance_prime: Array  # k_{C_i}(x'_j, x'_j)
+
+
+def _left_out(posterior: Posterior, ends: Array) -> _LeftOut:
+    kernel, data = posterior.kernel, posterior.data
+    precision = posterior.factor.inverse_diagonal()
+    pull = posterior.factor.solve(kernel(data.covariates, ends))
+    covariance = pull / precision[:, None]
+    half = posterior.factor.whiten(kernel(data.covariates, ends))
+    variance_prime = 1.0 - np.square(half).sum(axis=0) + pull * covariance
+    variance = np.maximum(1.0 / precision - posterior.noise, 0.0)
+    return _LeftOut(precision, pull, variance, covariance, variance_prime)
+
+
+def _gram_at_points(
+    posterior: Posterior,
+    ends: Array,
+    base: _LeftOut,
+    points: Array,
+    *,
+    scale: float,
+    prior_noise: float,
+) -> tuple[Array, Array, Array]:
+    """Gram matrices when the path is released at listed points only: one factor for all pairs.
+
+    The covariance given core i is that given all the data plus ``scale^2 a_i c_i c_i^T`` with
+    ``c_i = k_{C_i}(T, x_i)``; the inverse follows by Sherman-Morrison.
+    """
+    data = posterior.data
+    covariance = scale**2 * posterior.covariance(points, points)
+    if prior_noise:
+        covariance += prior_noise**2 * posterior.kernel(points, points)
+    factor = factorise(covariance)
+    record_part = factor.whiten(posterior.factor.solve(posterior.kernel(data.covariates, points)).T)  # beta_i
+    end_part = factor.whiten(posterior.covariance(points, ends))
+    own = np.square(record_part).sum(axis=0)[:, None]  # |beta_i|^2
+    mixed = record_part.T @ end_part
+    weight = base.pull / base.precision[:, None]
+    own_c = own / base.precision[:, None] ** 2
+    cross_c = (mixed + own * weight) / base.precision[:, None]
+    prime_c = np.square(end_part).sum(axis=0) + 2.0 * mixed * weight + own * weight**2
+    update = scale**2 * base.precision[:, None]
+    kept = 1.0 + update * own_c
+    return (own_c / kept)[:, 0], prime_c - update * cross_c**2 / kept, cross_c / kept

@@ -1,0 +1,57 @@
+"""Stationary unit-variance kernels, evaluated by scikit-learn."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from .arrays import Array
+from .errors import InputError
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel ``k(x, x') = phi(|x - x'| / length_scale)`` with ``phi(0) = 1``, positive and decreasing.
+
+    Made by `exponential`, `matern32`, `matern52` and `rbf`. Positive and decreasing is what makes
+    `infimum` right; a kernel that is not must not be built from this class.
+    """
+
+    name: str
+    length_scale: float
+    evaluator: Any
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.length_scale) and self.length_scale > 0):
+            raise InputError(f"length_scale must be positive, got {self.length_scale!r}")
+
+    def __call__(self, points: Array, others: Array) -> Array:
+        """Kernel matrix ``(n, m)`` between ``(n, d)`` and ``(m, d)``."""
+        if len(points) == 0 or len(others) == 0:
+            return np.zeros((len(points), len(others)))
+        return np.asarray(self.evaluator(points, others), dtype=np.float64)
+
+    def infimum(self, diameter: float) -> float:
+        """Smallest value on a domain of this `diameter` (THEORY section 1, kappa)."""
+        return float(self(np.zeros((1, 1)), np.full((1, 1), diameter))[0, 0])
+
+
+def exponential(length_scale: float) -> Kernel:
+    """``exp(-t)``, ``t = |x - x'| / length_scale``: rough paths, in one dimension the Ornstein-Uhlenbeck process."""
+    return Kernel("exponential", length_scale, Matern(length_scale, "fixed", nu=0.5))
+
+
+def matern32(length_scale: float) -> Kernel:
+    """``(1 + sqrt(3) t) exp(-sqrt(3) t)``: paths differentiable once."""
+    return Kernel("matern32", length_scale, Matern(length_scale, "fixed", nu=1.5))
+
+
+def matern52(length_scale: float) -> Kernel:
+    """``(1 + sqrt(5) t + 5 t^2 / 3) exp(-sqrt(5) t)``: paths differentiable twice."""
+    return Kernel("matern52", length_scale, Matern(length_scale, "fixed", nu=2.5))
+
+
+def rbf(length_scale: float) -> Kernel:
+    """``exp(-t^2 / 2)``: smooth paths."""
+    return Kernel("rbf", length_scale, RBF(length_scale, "fixed"))

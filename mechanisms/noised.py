@@ -1,0 +1,40 @@
+"""Posterior sampling with prior noise: paths of ``GP(mu_D, sigma^2 k_D)`` plus independent ``GP(0, eta^2 k)``."""
+
+from dataclasses import dataclass
+
+from .arrays import Array
+from .base import Contrast, Sampler
+from .data import Dataset, Record
+from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .pair import PairLaw
+from .regimes import Sensitivity
+from .release import Release
+from .renyi import RenyiCurve, posterior_curve
+
+
+@dataclass(frozen=True)
+class Noised:
+    """Posterior sampling with prior noise (THEORY section 2); ``prior_noise = 0`` is exact posterior sampling."""
+
+    release: Release
+    name: str = "noised"
+
+    def sampler(self, data: Dataset, points: Array) -> Sampler:
+        """Noised paths of the posterior of `data` at points ``(t, d)``."""
+        scale, noise = self.release.scale, self.release.prior_noise
+        return path_sampler(data, points, release=self.release, scale=scale, prior_noise=noise, mean_weight=1.0)
+
+    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+        """The noised form of Theorem 3.1."""
+        release = self.release
+        return posterior_curve(sensitivity, ridge=release.ridge, scale=release.scale, prior_noise=release.prior_noise)
+
+    def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
+        """Exact law of every pair, ``(n, replacements)``."""
+        scale, noise = self.release.scale, self.release.prior_noise
+        return leave_one_out_laws(data, replacements, release=self.release, scale=scale, prior_noise=noise)
+
+    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+        """Values at the core's locations and both ends: ``f(x), f(x')`` alone would not be sufficient."""
+        scale, noise = self.release.scale, self.release.prior_noise
+        return path_contrast(core, record, replacement, release=self.release, scale=scale, prior_noise=noise)
