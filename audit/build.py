@@ -1,0 +1,174 @@
+"""From a configuration to the objects of an audit: the only place where a string selects a class."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..mechanisms import (
+    Array,
+    Bounded,
+    Centred,
+    Dataset,
+    Domain,
+    ExactPosterior,
+    Exponential1D,
+    InputError,
+    Kernel,
+    Mechanism,
+    Noised,
+    RecordError,
+    Regime,
+    Release,
+    exponential,
+    matern32,
+    matern52,
+    rbf,
+    shortened,
+)
+from .config import AuditConfig, GridConfig, ReleaseConfig
+from .ingest import Format, Table, read_table
+
+KERNELS: dict[str, Callable[[float], Kernel]] = {
+    "exponential": exponential,
+    "matern32": matern32,
+    "matern52": matern52,
+    "rbf": rbf,
+}
+MECHANISMS: dict[str, Callable[[Release], Mechanism]] = {
+    "posterior": ExactPosterior,
+    "noised": Noised,
+    "centred": Centred,
+}
+REGIMES: dict[str, Callable[[], Regime]] = {"bounded": Bounded, "exponential_1d": Exponential1D}
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is audited: private data, the mechanism and the regime that its certificate rests on.
+
+    Attributes:
+        data: The private records.
+        sha256: Of the data file; None when the data did not come from a file.
+        clipped: How many responses were clipped.
+        mechanism: Draws releases and knows the law they claim to follow.
+        regime: Premises about the data.
+    """
+
+    data: Dataset
+    mechanism: Mechanism
+    regime: Regime
+    sha256: str | None = None
+    clipped: int = 0
+
+
+def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
+    """Load the data and put the mechanism together.
+
+    Args:
+        config: A validated configuration.
+        allow_code: Whether a mechanism ``module:Class`` may be imported, which runs its code.
+
+    Raises:
+        InputError: The data, the parameters or their combination are not acceptable.
+    """
+    table = _read(config.folder / config.data.file, [*config.data.covariates, config.data.response], config)
+    if len(table.values) < 2:
+        raise InputError(f"{config.folder / config.data.file}: has 1 record: an audit needs at least 2")
+    covariates, responses = table.values[:, :-1], table.values[:, -1]
+    bound, clipped = config.release.response_bound, 0
+    if config.data.clip_responses:
+        clipped = int((np.abs(responses) > bound).sum())
+        responses = np.clip(responses, -bound, bound)
+    data = Dataset(covariates, responses)
+    release = build_release(config, records=len(data))
+    try:
+        release.check(data)
+    except RecordError as error:
+        lines = shortened([table.lines[row] for row in error.rows])
+        raise InputError(f"{config.folder / config.data.file}, line {lines}: {error.rule}") from None
+    mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
+    return Subject(data, mechanism, REGIMES[config.release.regime](), table.sha256, clipped)
+
+
+def build_release(config: AuditConfig, *, records: int) -> Release:
+    """The public parameters of a configuration."""
+    section = config.release
+    if section.records is not None and section.records != records:
+        raise InputError(
+            f"release.records = {section.records} but {config.data.file} has {records}: n is public and must match"
+        )
+    domain = Domain(section.domain)
+    return Release(
+        kernel=KERNELS[section.kernel](section.length_scale),
+        ridge=section.ridge,
+        scale=section.scale,
+        prior_noise=section.prior_noise,
+        paths=section.paths,
+        domain=domain,
+        response_bound=section.response_bound,
+        records=records,
+        points=_points(config, domain),
+    )
+
+
+def build_mechanism(section: ReleaseConfig, release: Release, *, folder: Path, allow_code: bool) -> Mechanism:
+    """One of ours by name, or an outsider's ``module:Class``, called with the release.
+
+    Raises:
+        InputError: No such mechanism, or code that may not be run.
+    """
+    name = section.mechanism
+    if name in MECHANISMS:
+        return MECHANISMS[name](release)
+    module, colon, attribute = name.partition(":")
+    if not (colon and module and attribute):
+        raise InputError(f"release.mechanism = {name!r}: must be {', '.join(MECHANISMS)} or module:Class")
+    if not allow_code:
+        raise InputError(
+            f"release.mechanism = {name!r}: would run code from outside gpleak; read it first, then pass --allow-code"
+        )
+    # The module may lie beside the configuration, where no import path leads yet.
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        found = getattr(importlib.import_module(module), attribute)(release)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"release.mechanism = {name!r}: cannot be loaded ({error})") from None
+    finally:
+        sys.path.pop(0)
+    if not isinstance(found, Mechanism):
+        lacking = [
+            part
+            for part in ("name", "release", "sampler", "renyi", "leave_one_out", "contrast")
+            if not hasattr(found, part)
+        ]
+        raise InputError(f"release.mechanism = {name!r}: is not a mechanism, it lacks {', '.join(lacking)}")
+    return found
+
+
+def _points(config: AuditConfig, domain: Domain) -> Array | None:
+    points = config.release.points
+    if points is None:
+        return None
+    if isinstance(points, GridConfig):
+        if len(points.shape) != domain.dimension:
+            raise InputError(
+                f"release.points.shape has {len(points.shape)} number(s), the domain {domain.dimension} side(s): "
+                "give one a side"
+            )
+        return domain.grid(tuple(points.shape))
+    if isinstance(points, Path):
+        return _read(config.folder / points, config.data.covariates, config).values
+    lengths = {len(point) for point in points}
+    if lengths != {domain.dimension}:
+        raise InputError(f"release.points must be a list of points with {domain.dimension} coordinate(s) each")
+    return np.array(points, dtype=np.float64)
+
+
+def _read(path: Path, columns: list[str], config: AuditConfig) -> Table:
+    section = config.data
+    header = section.header if isinstance(section.header, bool) else tuple(section.header)
+    return read_table(path, columns, Format(section.decimal, section.thousands, header, section.separator))

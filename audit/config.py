@@ -1,0 +1,185 @@
+"""The configuration file: every key, its type and its rule."""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ..mechanisms import InputError
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataConfig(_Section):
+    """``[data]``: the private records."""
+
+    file: Path = Field(description="the path of a CSV file, relative to the configuration")
+    covariates: list[str] = Field(min_length=1, description="a list of column names")
+    response: str = Field(description="a column name")
+    clip_responses: bool = Field(default=False, description="true to clip responses to +-response_bound, or false")
+    decimal: str = Field(default=".", description='the decimal mark, "." or ","')
+    thousands: str | None = Field(
+        default=None, description='the thousands separator, such as "," (leave it out for none)'
+    )
+    header: bool | list[str] = Field(default=True, description="true, false, or a list of column names")
+    separator: str | None = Field(
+        default=None, min_length=1, max_length=1, description="the column separator, one character"
+    )
+
+    @field_validator("file", mode="before")
+    @classmethod
+    def _no_address(cls, value: object) -> object:
+        if isinstance(value, str) and "://" in value:
+            raise ValueError("is an address, not a path; nothing is fetched")
+        return value
+
+
+class GridConfig(_Section):
+    """``points = {shape = [60, 60]}``: a regular grid over the domain."""
+
+    shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="points a side of the domain")
+
+
+class ReleaseConfig(_Section):
+    """``[release]``: the mechanism and its public parameters."""
+
+    mechanism: str = Field(description="posterior, noised, centred or module:Class")
+    kernel: Literal["exponential", "matern32", "matern52", "rbf"] = Field(
+        description="exponential, matern32, matern52 or rbf"
+    )
+    length_scale: Positive = Field(description="a positive number, in units of the covariates")
+    ridge: Positive = Field(description="a positive number: the noise's standard deviation over the kernel's")
+    scale: Positive = Field(default=1.0, description="a positive number: the standard deviation of the prior")
+    prior_noise: float = Field(default=0.0, ge=0, description="0 or a positive number, for mechanism noised")
+    paths: int = Field(default=1, ge=1, description="a whole number, at least 1")
+    domain: list[tuple[float, float]] = Field(min_length=1, description="a list of [low, high], one a covariate")
+    response_bound: Positive = Field(description="a positive number that no response exceeds in size")
+    regime: Literal["bounded", "exponential_1d"] = Field(default="bounded", description="bounded or exponential_1d")
+    records: int | None = Field(default=None, ge=1, description="the public number of records")
+    points: list[list[float]] | GridConfig | Path | None = Field(
+        default=None, description="a list of points, {shape = [60, 60]} or a CSV file; leave it out for everywhere"
+    )
+
+
+class AuditPlan(_Section):
+    """``[audit]``: who is attacked, with how much effort, and what is claimed."""
+
+    targets: Literal["all"] | Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = Field(
+        default=5, description='a number of records, a list of row numbers (0-based), or "all"'
+    )
+    replacements: int = Field(default=31, ge=1, description="a whole number, at least 1")
+    delta: Probability = Field(default=1e-3, description="a probability strictly between 0 and 1, not 1/delta")
+    significance: Probability = Field(default=0.05, description="a probability strictly between 0 and 1")
+    claimed_epsilon: float | None = Field(default=None, ge=0, description="0 or a positive number")
+    trials: int = Field(default=20_000, ge=2, description="a whole number, at least 2")
+    seed: int = Field(default=0, ge=0, description="a whole number, 0 or more")
+
+    @field_validator("targets")
+    @classmethod
+    def _not_empty(cls, value: object) -> object:
+        if isinstance(value, list) and not value:
+            raise ValueError("is an empty list; there would be nobody to attack")
+        if isinstance(value, list) and len(set(value)) != len(value):
+            raise ValueError("names a record twice")
+        return value
+
+
+class AuditConfig(_Section):
+    """A whole configuration file."""
+
+    data: DataConfig
+    release: ReleaseConfig
+    audit: AuditPlan = Field(default_factory=AuditPlan)
+    folder: Path = Field(default=Path(), exclude=True)
+
+    @model_validator(mode="after")
+    def _one_side_a_covariate(self) -> "AuditConfig":
+        sides, covariates = len(self.release.domain), len(self.data.covariates)
+        if sides != covariates:
+            raise ValueError(
+                f"release.domain has {sides} side(s) and data.covariates {covariates} column(s): give one "
+                "[low, high] pair a covariate"
+            )
+        return self
+
+
+def load_config(path: Path, overrides: list[str] | None = None) -> AuditConfig:
+    """Read a TOML file and apply overrides of the form ``section.key=value``.
+
+    Raises:
+        InputError: The file cannot be read, is not TOML, or breaks a rule; one line says where and what to do.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}): give the path of a configuration") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not valid TOML: {error}") from None
+    for override in overrides or []:
+        _override(table, override)
+    if "folder" in table:
+        raise InputError(f"{path}: unknown key 'folder'")
+    try:
+        return AuditConfig(**table, folder=path.parent)
+    except ValidationError as error:
+        raise InputError(f"{path}: {_explain(error)}") from None
+    except TypeError:
+        raise InputError(f"{path}: must have the sections [data], [release] and [audit]") from None
+
+
+def _override(table: dict[str, Any], override: str) -> None:
+    name, equals, text = override.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not (equals and dot and section and key):
+        raise InputError(f"--set {override}: write section.key=value, such as release.ridge=1")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    target = table.setdefault(section, {})
+    if not isinstance(target, dict):
+        raise InputError(f"--set {override}: {section!r} is not a section")
+    target[key] = value
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem as one line: value, rule, remedy; and how many more there are."""
+    problems = error.errors()
+    # A union reports every branch it tried; the one for the value itself comes last and has the shortest path.
+    first = problems[0]
+    model: Any = AuditConfig
+    place: list[str] = []
+    remedy = ""
+    for step in first["loc"]:
+        fields = getattr(model, "model_fields", {})
+        if step in fields:
+            place.append(str(step))
+            remedy, model = fields[step].description or "", fields[step].annotation
+    name = ".".join(place) or "configuration"
+    more = {problem["loc"][: len(place)] for problem in problems} - {first["loc"][: len(place)]}
+    tail = f" (and {len(more)} more problem(s))" if more else ""
+    if first["type"] == "extra_forbidden":
+        key = str(first["loc"][-1])
+        where = f" in [{name}]" if place else ""
+        known = [k for k in getattr(model, "model_fields", {}) if k != "folder"]
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
+        return f"unknown key {key!r}{where}: did you mean {near[0]!r}?" + tail
+    if first["type"] == "missing":
+        return f"{name} is missing" + (f": set it to {remedy}" if remedy else "") + tail
+    rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if not place:
+        return rule + tail
+    remedy = f"; set it to {remedy}" if remedy else ""
+    return f"{name} = {_brief(first['input'])}: {rule[0].lower()}{rule[1:]}{remedy}" + tail
+
+
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

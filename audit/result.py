@@ -1,0 +1,94 @@
+"""What an audit found, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..mechanisms import Array, Dataset, Mechanism
+from .accountant import Certificate
+from .bounds import EpsilonBound
+from .exposure import Exposure
+from .roc import Roc, TprAtFpr
+from .verdict import Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class AttackResult:
+    """One attack on one record.
+
+    Attributes:
+        adversary: Who attacked: "core" knows every other record.
+        record: 0-based row.
+        trials: Simulated releases under each hypothesis.
+        curve: All scores as a ROC curve.
+        auc: Area under it.
+        tpr_at_fpr: Read off it at fixed false-positive rates.
+        epsilon_lower: Lower confidence bound on epsilon, at this attack's share of the significance.
+        epsilon_exact: Exact epsilon of the attacked pair; None for an adversary who attacks no single pair.
+        largest_provable_epsilon: The most this design could have shown.
+    """
+
+    adversary: str
+    record: int
+    trials: int
+    curve: Roc
+    auc: float
+    tpr_at_fpr: tuple[TprAtFpr, ...]
+    epsilon_lower: EpsilonBound
+    epsilon_exact: float | None
+    largest_provable_epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class AuditResult:
+    """Everything an audit found. Holds no private record: rows are named by number.
+
+    Attributes:
+        verdict: The outcome.
+        reason: Why, in a sentence.
+        mechanism: What was audited, with its public parameters.
+        regime: Premises of the certificate.
+        certificate: Upper bound on the mechanism's epsilon.
+        claimed_epsilon: What was put to the test.
+        exposure: Exact epsilon of every record.
+        replacements: The public records that took a record's place.
+        attacks: One entry an attacked record.
+        delta: The delta of every epsilon here.
+        significance: Total probability of a wrong bound.
+        seed: All randomness came from it.
+        jitter: Largest variance that had to be added to factorise a covariance; usually 0.
+        sha256: Of the data file, or None.
+        clipped: Responses that were clipped.
+        timings: Seconds a step took.
+    """
+
+    verdict: Verdict
+    reason: str
+    mechanism: Mechanism
+    regime: str
+    certificate: Certificate
+    claimed_epsilon: float
+    exposure: Exposure
+    replacements: Dataset
+    attacks: tuple[AttackResult, ...]
+    delta: float
+    significance: float
+    seed: int
+    jitter: float
+    sha256: str | None
+    clipped: int
+    timings: Mapping[str, float]
+
+    @property
+    def worst_record(self) -> int:
+        """0-based row of the most exposed record."""
+        return int(self.exposure.epsilon.argmax())
+
+    @property
+    def worst_epsilon(self) -> float:
+        """Largest exact epsilon of a record."""
+        return float(self.exposure.epsilon.max())
+
+    @property
+    def epsilon_exact(self) -> Array:
+        """Exact epsilon of every record, ``(n,)``."""
+        return self.exposure.epsilon
