@@ -1,0 +1,77 @@
+"""The command line. Exit status: 0 not refuted, 1 violated, 2 bad input or failed run, 3 inconclusive and --strict."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .. import __version__
+from ..audit import Verdict, build_subject, load_config, run_audit
+from ..mechanisms import InputError, NumericalError
+from .console import print_summary, progress_bar
+from .html import render_report
+from .record import as_record, write_private, write_record
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Measure how much a released Gaussian-process posterior sample betrays about one training record."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def audit(
+    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).")],
+    out: Annotated[Path, typer.Option(help="Folder for audit.json and report.html.")] = Path("gpleak-out"),
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key. Repeatable.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when the audit is inconclusive.")] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Allow a mechanism module:Class, which runs its code.")
+    ] = False,
+) -> None:
+    """Attack a release and set what is found beside what is certified and claimed."""
+    loaded = load_config(config, overrides)
+    subject = build_subject(loaded, allow_code=allow_code)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be made ({error.strerror}): choose another folder") from None
+    with progress_bar(Console(stderr=True)) as progress:
+        result = run_audit(subject, loaded.audit, progress=progress)
+    write_record(as_record(result), out / "audit.json")
+    write_private(render_report(result), out / "report.html")
+    console = Console(highlight=False, soft_wrap=True)
+    print_summary(result, console)
+    console.print(f"report: {out / 'report.html'}", style="dim")
+    raise typer.Exit({Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3 if strict else 0}.get(result.verdict, 0))
+
+
+def main() -> None:
+    """Run the command; a failure is one line on stderr and exit status 2."""
+    try:
+        app()
+    except (InputError, NumericalError) as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("out of memory: use fewer points, replacements or paths")
+    except Exception as error:
+        if os.environ.get("GPLEAK_DEBUG"):
+            raise
+        # The text of a foreign exception may quote private values: only its kind is shown.
+        _fail(f"failed with an unexpected {type(error).__name__}: set GPLEAK_DEBUG=1 to see where")
+
+
+def _fail(message: str) -> None:
+    print(f"gpleak: error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,79 @@
+"""What the terminal shows: a summary on stdout, a progress bar on stderr."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from ..audit import AuditResult
+from ..audit.run import Progress as ProgressCallback
+from .html import number
+
+_COLOURS = {"VIOLATED": "bold red", "NOT_REFUTED": "bold blue", "INCONCLUSIVE": "bold yellow"}
+
+
+def print_summary(result: AuditResult, console: Console) -> None:
+    """The sandwich and the verdict."""
+    best = max(result.attacks, key=lambda attack: attack.epsilon_lower.value)
+    table = Table(box=box.SIMPLE, title=f"epsilon at delta = {result.delta:g}", title_justify="left")
+    for heading in ("", "epsilon", ""):
+        table.add_column(heading, justify="right" if heading else "left")
+    share = best.epsilon_lower.significance
+    table.add_row(
+        "shown by attack", number(best.epsilon_lower.value), f"record {best.record}, significance {share:.3g}"
+    )
+    table.add_row("worst record, exact", number(result.worst_epsilon), f"record {result.worst_record}, no sampling")
+    table.add_row("certified", number(result.certificate.epsilon), f"{result.certificate.method}, {result.regime}")
+    table.add_row("claimed", number(result.claimed_epsilon), "")
+    console.print(table)
+
+    attacks = Table(box=box.SIMPLE, title="most revealing attacks", title_justify="left")
+    for heading in ("record", "AUC", "TPR at 1 % FPR", "epsilon shown", "exact", "could have shown"):
+        attacks.add_column(heading, justify="right")
+    for attack in sorted(result.attacks, key=lambda item: -item.epsilon_lower.value)[:10]:
+        attacks.add_row(
+            str(attack.record),
+            f"{attack.auc:.4f}",
+            f"{100 * attack.tpr_at_fpr[2].tpr:.2f} %",
+            number(attack.epsilon_lower.value),
+            number(attack.epsilon_exact),
+            number(attack.largest_provable_epsilon),
+        )
+    console.print(attacks)
+    console.print(Text(str(result.verdict), style=_COLOURS[result.verdict]))
+    console.print(Text(f"{result.reason}."))
+
+
+class _Rate(ProgressColumn):
+    """Attacks a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.2g}/s" if task.speed else "-/s")
+
+
+@contextmanager
+def progress_bar(console: Console) -> Iterator[ProgressCallback | None]:
+    """A bar with rate and remaining time; nothing at all where `console` is no terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("attacks"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("attacks", total=None)
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield advance

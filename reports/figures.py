@@ -1,0 +1,103 @@
+"""The figures of a report, as SVG text with no outside reference. Same input, same bytes."""
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from ..audit import AttackResult, AuditResult
+from ..mechanisms import Array
+
+# Okabe and Ito's colours, told apart by all common kinds of colour vision.
+INK, BLUE, ORANGE, GREEN, RED, GREY = "#1a1a1a", "#0072b2", "#e69f00", "#009e73", "#d55e00", "#8c8c8c"
+_LINES = (BLUE, ORANGE, GREEN, RED, "#cc79a7", "#56b4e9")
+_STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "gpleak",
+    "svg.fonttype": "path",
+}
+
+
+def sandwich_figure(result: AuditResult) -> str:
+    """Lower bounds, exact values, claim and certificate of each attacked record on one epsilon axis."""
+    attacks = result.attacks[:20]
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(8.2, 1.5 + 0.34 * len(attacks)), layout="constrained")
+        axes = figure.subplots()
+        rows = np.arange(len(attacks))[::-1]
+        lower = np.array([attack.epsilon_lower.value for attack in attacks])
+        exact = np.array([np.nan if a.epsilon_exact is None else a.epsilon_exact for a in attacks])
+        axes.hlines(rows, lower, exact, color=GREY, linewidth=1.2, zorder=1)
+        axes.plot(lower, rows, ">", color=BLUE, label="shown by attack (lower bound)", zorder=3)
+        axes.plot(exact, rows, "o", color=ORANGE, label="exact for the pair", zorder=2)
+        axes.axvline(result.claimed_epsilon, color=RED, linestyle="--", label="claimed")
+        if np.isfinite(result.certificate.epsilon):
+            axes.axvline(result.certificate.epsilon, color=GREEN, label="certified (upper bound)")
+        axes.set_yticks(rows, [f"record {attack.record}" for attack in attacks])
+        axes.set_ylim(-0.7, len(attacks) - 0.3)
+        axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
+        axes.set_xlim(left=-0.01)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel(f"epsilon at delta = {result.delta:g}  (linear below 0.1, logarithmic above)")
+        figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9)
+        return _svg(figure)
+
+
+def roc_figure(attacks: Sequence[AttackResult]) -> str:
+    """Every attack's ROC on log-log axes, where small false-positive rates can be seen."""
+    shown = attacks[: len(_LINES)]
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.2, 4.4), layout="constrained")
+        axes = figure.subplots()
+        floor = min(1.0 / attack.curve.nonmembers for attack in shown)
+        line = np.geomspace(floor, 1.0, 50)
+        axes.plot(line, line, ":", color=GREY, label="guessing")
+        for attack, colour in zip(shown, _LINES, strict=False):
+            x, y = _thinned(attack.curve.fpr, attack.curve.tpr, floor)
+            axes.step(x, y, where="post", color=colour, label=f"{attack.adversary}, record {attack.record}")
+        axes.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1.1))
+        axes.set_xlabel("false-positive rate")
+        axes.set_ylabel("true-positive rate")
+        axes.legend(frameon=False, fontsize=9)
+        return _svg(figure)
+
+
+def exposure_figure(epsilon: Array, claimed: float) -> str:
+    """Histogram of the exact epsilon of every record."""
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(5.2, 4.4), layout="constrained")
+        axes = figure.subplots()
+        axes.hist(epsilon, bins=30, color=BLUE, weights=np.full(len(epsilon), 1.0 / len(epsilon)))
+        # A claim far from every record would squeeze the histogram into a line; the caption names it anyway.
+        if epsilon.min() / 1.5 <= claimed <= 1.5 * epsilon.max():
+            axes.axvline(claimed, color=RED, linestyle="--", label="claimed")
+            axes.legend(frameon=False, fontsize=9)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.set_xlabel("exact epsilon of a record (worst drawn replacement)")
+        axes.set_ylabel("share of records")
+        return _svg(figure)
+
+
+def _thinned(x: Array, y: Array, floor: float, most: int = 600) -> tuple[Array, Array]:
+    """A step curve with at most about `most` vertices, even on a logarithmic axis; the rest cannot be seen."""
+    if len(x) <= most:
+        keep = np.arange(len(x))
+    else:
+        wanted = np.concatenate([[0.0], np.geomspace(floor, 1.0, most)])
+        keep = np.unique(np.searchsorted(x, wanted, side="right") - 1)
+    return np.maximum(x[keep], floor / 2), np.maximum(y[keep], floor / 2)
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = buffer.getvalue()
+    # Inline SVG needs no XML prologue, and no name of an outside document type.
+    return re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

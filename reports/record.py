@@ -1,0 +1,185 @@
+"""``audit.json``: the machine-readable record of an audit. Strict JSON; infinity is the string "Infinity"."""
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..audit import AttackResult, AuditResult
+from ..mechanisms import Array, InputError, Release
+
+SCHEMA_VERSION = 1
+
+# One step for each older version: takes a record of that version, returns one of the next.
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def as_record(result: AuditResult) -> dict[str, Any]:
+    """The audit as plain values. No private record is in it: rows are named by number."""
+    replacements = result.replacements
+    who = [
+        {
+            "index": int(index),
+            "covariates": replacements.covariates[index].tolist(),
+            "response": float(replacements.responses[index]),
+        }
+        for index in result.exposure.replacement
+    ]
+    worst = result.worst_record
+    certificate = result.certificate
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "gpleak_version": __version__,
+        "verdict": str(result.verdict),
+        "reason": result.reason,
+        "neighbouring": "replace_one",
+        "seed": result.seed,
+        "data": {
+            "records": result.mechanism.release.records,
+            "sha256": result.sha256,
+            "clipped": result.clipped,
+        },
+        "release": {
+            "mechanism": result.mechanism.name,
+            **_release(result.mechanism.release),
+            "regime": result.regime,
+            "jitter": result.jitter,
+        },
+        "certificate": {
+            "epsilon": certificate.epsilon,
+            "delta": certificate.delta,
+            "alpha": certificate.order,
+            "regime": certificate.regime,
+            "method": certificate.method,
+        },
+        "claimed_epsilon": result.claimed_epsilon,
+        "worst_exact": {"epsilon": result.worst_epsilon, "record": worst, "replacement": who[worst]},
+        "records": [
+            {"record": row, "epsilon_exact": float(epsilon), "replacement": who[row]}
+            for row, epsilon in enumerate(result.epsilon_exact)
+        ],
+        "attacks": [_attack(attack) for attack in result.attacks],
+        "timings": dict(result.timings),
+    }
+
+
+def _release(release: Release) -> dict[str, Any]:
+    return {
+        "kernel": release.kernel.name,
+        "length_scale": release.kernel.length_scale,
+        "ridge": release.ridge,
+        "scale": release.scale,
+        "prior_noise": release.prior_noise,
+        "paths": release.paths,
+        "domain": release.domain.sides.tolist(),
+        "response_bound": release.response_bound,
+        "records": release.records,
+        "points": "everywhere" if release.points is None else _described(release.points),
+    }
+
+
+def _described(points: Array) -> dict[str, Any]:
+    """Listed points by their number and extent; they are public, but there may be thousands."""
+    return {
+        "count": len(points),
+        "extent": np.stack([points.min(axis=0), points.max(axis=0)], axis=1).tolist(),
+    }
+
+
+def _attack(attack: AttackResult) -> dict[str, Any]:
+    bound = attack.epsilon_lower
+    return {
+        "adversary": attack.adversary,
+        "record": attack.record,
+        "trials": attack.trials,
+        "evaluated": bound.evaluated,
+        "shadows": None,
+        "auc": attack.auc,
+        "tpr_at_fpr": [
+            {
+                "fpr": point.fpr,
+                "realised_fpr": point.realised_fpr,
+                "tpr": point.tpr,
+                "tpr_low": point.tpr_low,
+                "tpr_high": point.tpr_high,
+            }
+            for point in attack.tpr_at_fpr
+        ],
+        "epsilon_lower": {
+            "value": bound.value,
+            "significance": bound.significance,
+            "method": bound.method,
+            "direction": bound.direction,
+        },
+        "epsilon_exact": attack.epsilon_exact,
+        "largest_provable_epsilon": attack.largest_provable_epsilon,
+    }
+
+
+def write_record(record: dict[str, Any], path: Path) -> None:
+    """Write `record` as strict JSON, whole or not at all, readable by its owner only.
+
+    Raises:
+        InputError: The file cannot be written.
+        ValueError: A value is NaN: it would say nothing, so it is not written.
+    """
+    write_private(json.dumps(_strict(record), indent=2, allow_nan=False) + "\n", path)
+
+
+def load_record(path: Path) -> dict[str, Any]:
+    """Read a record of this or an older schema version, brought up to date; infinity is a float again.
+
+    Raises:
+        InputError: Not a record, or one from a newer gpleak.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        version = int(record["schema_version"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is not an audit record ({error})") from None
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: has schema version {version}, newer than this gpleak's {SCHEMA_VERSION}: update gpleak"
+        )
+    while version < SCHEMA_VERSION:
+        record = _UPGRADES[version](record)
+        version += 1
+    loaded: dict[str, Any] = _infinite(record)
+    return loaded
+
+
+def write_private(text: str, path: Path) -> None:
+    """Write a text file whole or not at all, with mode 600."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({error.strerror}): choose another folder with --out") from None
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value
+
+
+def _infinite(value: Any) -> Any:
+    if isinstance(value, str) and value in ("Infinity", "-Infinity"):
+        return float(value)
+    if isinstance(value, dict):
+        return {key: _infinite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_infinite(item) for item in value]
+    return value
