@@ -63,7 +63,10 @@ class _Integrand:
         return np.asarray(self.paths * terms.sum(axis=1) + 1.0 / z**2 + 1.0 / (1.0 + z) ** 2)
 
     def saddle(self, upper: NDArray[np.bool_]) -> Array:
-        """The minimum of the integrand on the real axis, in ``(-1, 0)`` or in ``(0, 1 / max k)``."""
+        """The minimum of the integrand on the real axis, in ``(-1, 0)`` or in ``(0, 1 / max k)``.
+
+        To about 1e-5 of its distance from the ends; the integral does not depend on where the branch crosses.
+        """
         largest = self.curvature.max(axis=1)
         end = np.divide(1.0, largest, out=np.ones_like(largest), where=largest > 0)
 
@@ -74,7 +77,7 @@ class _Integrand:
 
         low = np.where(upper, -36.0, -300.0)
         high = np.where(upper | (largest <= 0), 300.0, 36.0)
-        for _ in range(50):
+        for _ in range(26):
             middle = 0.5 * (low + high)
             beyond = self.slope(place(middle)) > 0
             low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)

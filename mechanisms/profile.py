@@ -94,6 +94,8 @@ def solve_epsilon(form: QuadraticForm, delta: float, *, paths: int) -> Array:
     """
     target = np.log(delta)
     epsilon = chernoff_epsilon(form, delta, paths=paths)
+    identical = ((form.curvature == 0) & (form.shift == 0)).all(axis=1)
+    epsilon[identical] = 0.0
     low, high = np.zeros_like(epsilon), epsilon.copy()
     todo = np.flatnonzero(epsilon > 0)
     for _ in range(_MOST_STEPS):
