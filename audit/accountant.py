@@ -8,8 +8,9 @@ from scipy.optimize import minimize_scalar
 from ..mechanisms import Array, Mechanism, NumericalError, Regime, RenyiCurve, check_delta
 
 # Any order gives a valid bound, so the search only has to be good, not safe. The grid is on the logit of the
-# order within its admissible interval, or on its logarithm where the interval has no end.
-_GRID = np.linspace(-36.0, 36.0, 721)
+# order within its admissible interval, or on its logarithm where the interval has no end. It stops 1e-13 short of
+# the end, so that a curve's own rounding does not carry it across.
+_GRID = np.linspace(-20.0, 30.0, 501)
 _ROUND_UP = 1e-12  # relative; covers the rounding of the formulas
 
 

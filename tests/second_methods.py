@@ -1,5 +1,7 @@
 """Slow, independent computations that the tests set beside the package's own. Nothing here uses gpleak's formulas."""
 
+import itertools
+
 import mpmath as mp
 import numpy as np
 from scipy import integrate, stats
@@ -98,6 +100,5 @@ def delta_by_chi_squares(curvature, shift, epsilon, paths):
     spread = stats.ncx2.ppf([1e-14, 0.01, 0.5, 0.99, 1 - 1e-14], paths, under_p[0])
     edges = sorted({*spread, *([kink] if spread[0] < kink < spread[-1] else [])})
     return sum(
-        integrate.quad(outer, a, b, epsabs=1e-12, epsrel=1e-10, limit=200)[0]
-        for a, b in zip(edges, edges[1:], strict=False)
+        integrate.quad(outer, a, b, epsabs=1e-12, epsrel=1e-10, limit=200)[0] for a, b in itertools.pairwise(edges)
     )
