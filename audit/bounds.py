@@ -9,7 +9,7 @@ from ..mechanisms import Array, InputError
 from .binomial import proportion_lower, proportion_upper
 from .roc import Roc, roc
 
-_ROUND_DOWN = 1e-12  # relative; covers the rounding of the special functions
+_CAUTION = 0.01  # tail of the limits by which a threshold is chosen; measured best from 20,000 to 1,000,000 trials
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class EpsilonBound:
 class Split:
     """Choose the threshold on the first `fraction` of the trials, evaluate it on the others.
 
-    A fifth is enough to find a good threshold; the rest decides how small a rate can be shown.
+    Less than a third is enough to find a good threshold; the rest decides how small a rate can be shown.
     """
 
-    fraction: float = 0.2
+    fraction: float = 0.3
 
     def __post_init__(self) -> None:
         if not 0.0 < self.fraction < 1.0:
@@ -83,28 +83,29 @@ def clopper_pearson_bound(scores: Scores, *, delta: float, significance: float, 
         raise InputError(f"significance must be in (0, 1), got {significance!r}")
     chosen, evaluated = split.sizes(min(len(scores.member), len(scores.nonmember)))
     tail = significance / 2
-    threshold = _best_threshold(
-        roc(Scores(scores.member[:chosen], scores.nonmember[:chosen])), evaluated / chosen, delta, tail
-    )
+    threshold = _best_threshold(roc(Scores(scores.member[:chosen], scores.nonmember[:chosen])), evaluated, delta, tail)
     member, nonmember = scores.member[chosen:], scores.nonmember[chosen:]
     tpr_low = proportion_lower(np.array((member >= threshold).sum()), len(member), tail)
     fpr_high = proportion_upper(np.array((nonmember >= threshold).sum()), len(nonmember), tail)
     forward, backward = epsilon_from_rates(tpr_low, fpr_high, delta)
-    value = float(np.maximum(forward, backward)) * (1.0 - _ROUND_DOWN)
+    value = float(np.maximum(forward, backward))
     direction = "none" if value == 0 else "TPR/FPR" if forward >= backward else "TNR/FNR"
     return EpsilonBound(
         value, delta, significance, "clopper_pearson_split", direction, min(len(member), len(nonmember))
     )
 
 
-def _best_threshold(curve: Roc, growth: float, delta: float, tail: float) -> float:
-    """The threshold that would prove most if the evaluated trials, `growth` times as many, repeated the rates.
+def _best_threshold(curve: Roc, evaluated: int, delta: float, tail: float) -> float:
+    """The threshold that would prove most if the evaluated trials had rates a little worse than those seen.
 
-    Between two scores the threshold is put half way: scores fall on both sides of it with equal ease.
+    Rates are taken at their 1 % limits, not as counted: over many thresholds the luckiest count wins, and far out,
+    where a handful of scores decide, the luck does not repeat. Between two scores the threshold is put half way.
     """
     vertices = np.unique(np.concatenate([_spread(curve.false_positives), _spread(curve.true_positives)]))
-    tpr_low = proportion_lower(curve.true_positives[vertices] * growth, round(curve.members * growth), tail)
-    fpr_high = proportion_upper(curve.false_positives[vertices] * growth, round(curve.nonmembers * growth), tail)
+    tpr = proportion_lower(curve.true_positives[vertices], curve.members, _CAUTION)
+    fpr = proportion_upper(curve.false_positives[vertices], curve.nonmembers, _CAUTION)
+    tpr_low = proportion_lower(tpr * evaluated, evaluated, tail)
+    fpr_high = proportion_upper(fpr * evaluated, evaluated, tail)
     best = vertices[int(np.argmax(np.maximum(*epsilon_from_rates(tpr_low, fpr_high, delta))))]
     upper = curve.threshold[best]
     if best + 1 == len(curve.threshold) or np.isinf(upper):
