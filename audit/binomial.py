@@ -5,7 +5,7 @@ from scipy.special import betainccinv, betaincinv
 
 from ..mechanisms import Array
 
-_OUTWARD = 1e-11  # relative; the inverse beta functions were seen 3e-13 inside, and a limit must not be
+_OUTWARD = 1e-12  # relative; the inverse beta functions are right to 1e-14, and a limit must not be inside
 
 
 def proportion_lower(successes: Array, trials: int, tail: float) -> Array:
