@@ -103,6 +103,9 @@ def _frame(path: Path, text: str, columns: list[str], file_format: Format) -> tu
     if not fitting:
         raise InputError(_why_not(path, columns, file_format, max(named, key=lambda item: len(item[0] or ()))))
     names, rows = fitting[0]
+    twice = [name for name in columns if names.count(name) > 1]
+    if twice:
+        raise InputError(f"{path}: names column {twice[0]!r} twice: rename one")
     frame = pd.DataFrame([cells for _, cells in rows], columns=names, dtype=str)
     return frame, tuple(line for line, _ in rows)
 
