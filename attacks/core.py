@@ -16,7 +16,7 @@ def attack_core(
     *,
     trials: int,
     seeds: tuple[np.random.SeedSequence, np.random.SeedSequence],
-) -> tuple[Scores, Contrast, float]:
+) -> tuple[Scores, float]:
     """Attack record `row` against `replacement` with the Neyman-Pearson optimal score (THEORY section 6).
 
     Releases are drawn through ``mechanism.sampler``, never from the law behind the score: if the
@@ -31,13 +31,13 @@ def attack_core(
         seeds: One for the releases of D, one for those of D'.
 
     Returns:
-        The scores, the contrast that read them, and the largest jitter a sampler needed.
+        The scores, and the largest jitter a sampler needed.
     """
     contrast = mechanism.contrast(data.without(row), data.record(row), replacement)
     member, jitter = _simulate(mechanism, data, contrast, trials, seeds[0])
     neighbour = data.replaced(row, replacement)
     nonmember, jitter_prime = _simulate(mechanism, neighbour, contrast, trials, seeds[1])
-    return Scores(member, nonmember), contrast, max(jitter, jitter_prime)
+    return Scores(member, nonmember), max(jitter, jitter_prime)
 
 
 def _simulate(

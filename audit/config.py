@@ -171,12 +171,14 @@ def _explain(error: ValidationError) -> str:
         known = [k for k in getattr(model, "model_fields", {}) if k != "folder"]
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
         return f"unknown key {key!r}{where}: did you mean {near[0]!r}?" + tail
-    if first["type"] == "missing":
+    if first["type"] == "missing" and len(place) == len(first["loc"]):
         return f"{name} is missing" + (f": set it to {remedy}" if remedy else "") + tail
     rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if not place:
         return rule + tail
     remedy = f"; set it to {remedy}" if remedy else ""
+    if first["type"] == "missing":
+        return f"{name} is incomplete{remedy}" + tail
     return f"{name} = {_brief(first['input'])}: {rule[0].lower()}{rule[1:]}{remedy}" + tail
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from ..attacks import Scores, attack_core
-from ..mechanisms import InputError, NumericalError, exact_epsilon
+from ..mechanisms import InputError, NumericalError
 from .accountant import Certificate, certify
 from .bounds import Split, clopper_pearson_bound, largest_provable_epsilon
 from .build import Subject
@@ -66,8 +66,8 @@ def run_audit(subject: Subject, plan: AuditPlan, *, progress: Progress | None = 
                 progress(done, len(targets))
             seeds = (_seed(plan, _RELEASES, row, 0), _seed(plan, _RELEASES, row, 1))
             replacement = replacements.record(int(exposed.replacement[row]))
-            scores, contrast, added = attack_core(mechanism, data, row, replacement, trials=plan.trials, seeds=seeds)
-            exact = float(exact_epsilon(contrast.law, plan.delta, paths=release.paths))
+            scores, added = attack_core(mechanism, data, row, replacement, trials=plan.trials, seeds=seeds)
+            exact = float(exposed.epsilon[row])
             attacks.append(_judge("core", row, scores, plan, plan.significance / len(targets), exact))
             jitter = max(jitter, added)
         if progress:

@@ -94,7 +94,7 @@ def test_header_less_file_with_two_readings(write):
 
 
 @pytest.mark.parametrize(
-    "cell", ["", "NA", "nan", "NaN", "inf", "-inf", "1_000", "0x1", "1 000", "١", "1e", "--1", "1,0", "True"]
+    "cell", ["", "NA", "nan", "NaN", "inf", "-inf", "1_000", "0x1", "1 000", "١", "1e", "--1", "1,0"]
 )
 def test_cells_that_are_not_numbers_are_named_by_line(write, cell):
     path = write(f"x,y\n1,2\n3,'{cell}'\n5,6\n".replace("'", '"'))
