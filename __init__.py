@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .audit import AuditConfig, AuditResult, Verdict, load_config, run_audit
+    from .audit import AuditConfig, AuditPlan, AuditResult, Subject, Verdict, build_subject, load_config, run_audit
     from .mechanisms import (
         Bounded,
         Centred,
@@ -32,7 +32,7 @@ _HOME = {
         "Bounded Centred Dataset Domain ExactPosterior Exponential1D InputError Noised Release "
         "exponential matern32 matern52 rbf"
     ),
-    "audit": "AuditConfig AuditResult Verdict load_config run_audit",
+    "audit": "AuditConfig AuditPlan AuditResult Subject Verdict build_subject load_config run_audit",
 }
 _FOLDER_OF = {name: folder for folder, names in _HOME.items() for name in names.split()}
 
@@ -51,8 +51,11 @@ __all__ = [  # noqa: RUF022 - grouped by folder
     "matern52",
     "rbf",
     "AuditConfig",
+    "AuditPlan",
     "AuditResult",
+    "Subject",
     "Verdict",
+    "build_subject",
     "load_config",
     "run_audit",
 ]

@@ -14,6 +14,7 @@ and ``s`` is ``[f(x) - k_x^T (K_C + r^2 I / q)^-1 f(X_C)] / (sigma^2 + eta^2)``,
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .arrays import Array
 from .base import Contrast
@@ -26,14 +27,14 @@ from .release import Release
 
 @dataclass(frozen=True, eq=False)
 class GaussianSampler:
-    """Draws independent Gaussian paths, ``mean[of] + factor z[of]``.
+    """Draws independent Gaussian paths, ``(mean + factor z)[of]``.
 
-    Repeated points are drawn once and copied (`of`), so they need no jitter.
+    Repeated points are drawn once and copied (`of`), so they need no jitter; without any, `of` is all of them.
     """
 
     mean: Array
     factor: Factor
-    of: np.ndarray[tuple[int], np.dtype[np.intp]]
+    of: NDArray[np.intp] | slice
     posterior_jitter: float
 
     @property
@@ -43,21 +44,26 @@ class GaussianSampler:
 
     def draw(self, releases: int, *, paths: int, rng: np.random.Generator) -> Array:
         """Independent releases, ``(releases, paths, points)``."""
-        normal = rng.standard_normal((releases, paths, len(self.mean)))
-        return np.asarray((normal @ self.factor.lower.T + self.mean)[..., self.of])
+        # One product of two matrices: over a stack of small ones numpy would do as many small products.
+        values = rng.standard_normal((releases * paths, len(self.mean))) @ self.factor.lower.T
+        values += self.mean
+        return np.asarray(values[:, self.of].reshape(releases, paths, -1))
 
 
 def path_sampler(
     data: Dataset, points: Array, *, release: Release, scale: float, prior_noise: float, mean_weight: float
 ) -> GaussianSampler:
     """Sampler of ``mean_weight * mu_D + N(0, scale^2 k_D + prior_noise^2 k)`` at points ``(t, d)``."""
-    places, of = np.unique(points, axis=0, return_inverse=True)
+    places, inverse = np.unique(points, axis=0, return_inverse=True)
+    of: NDArray[np.intp] | slice = inverse.reshape(-1)
+    if len(places) == len(points):
+        places, of = points, slice(None)
     posterior = condition(data, kernel=release.kernel, ridge=release.ridge)
     covariance = scale**2 * posterior.covariance(places, places)
     if prior_noise:
         covariance += prior_noise**2 * release.kernel(places, places)
     mean = mean_weight * posterior.mean(places)
-    return GaussianSampler(mean, factorise(covariance), of.reshape(-1), posterior.factor.jitter)
+    return GaussianSampler(mean, factorise(covariance), of, posterior.factor.jitter)
 
 
 def path_contrast(
