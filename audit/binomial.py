@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from ..mechanisms import Array
@@ -14,7 +15,7 @@ def proportion_lower(successes: Array, trials: int, tail: float) -> Array:
     """Lower confidence limit of a proportion; too high with probability at most `tail`. 0 when nothing succeeded."""
     k = np.asarray(successes, dtype=np.float64)
     a, b = np.maximum(k, 1e-300), trials - k + 1.0
-    limit = _solved(betaincinv(a, b, tail), lambda x: betainc(a, b, x) > tail)
+    limit = _solved(np.asarray(betaincinv(a, b, tail), dtype=np.float64), lambda x: betainc(a, b, x) > tail)
     return np.where(k == 0, 0.0, limit * (1.0 - _OUTWARD))
 
 
@@ -25,11 +26,11 @@ def proportion_upper(successes: Array, trials: int, tail: float) -> Array:
     """
     k = np.asarray(successes, dtype=np.float64)
     a, b = k + 1.0, np.maximum(trials - k, 1e-300)
-    limit = _solved(betainccinv(a, b, tail), lambda x: betaincc(a, b, x) < tail)
+    limit = _solved(np.asarray(betainccinv(a, b, tail), dtype=np.float64), lambda x: betaincc(a, b, x) < tail)
     return np.where(k == trials, 1.0, np.minimum(limit * (1.0 + _OUTWARD), 1.0))
 
 
-def _solved(limit: Array, beyond: Callable[[Array], Array]) -> Array:
+def _solved(limit: Array, beyond: Callable[[Array], NDArray[np.bool_]]) -> Array:
     """`limit`, with what the inverse function could not find (NaN, seen for tails below 1e-80) by bisection."""
     lost = np.isnan(limit)
     if not lost.any():
