@@ -1,23 +1,48 @@
 """The core adversary: knows every other record and asks which of two records completes the dataset."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from ..mechanisms import Array, Contrast, Dataset, Mechanism, Record
+from ..mechanisms import Array, Contrast, Dataset, Mechanism
+from .engine import Engine, chunks_of
 from .scores import Scores
 
 _VALUES_AT_ONCE = 1 << 22  # 32 MiB of released values
+_RELEASE = 1  # first key of a seed, as in audit/run.py; then the attacked row and the hypothesis
+
+
+@dataclass(frozen=True, eq=False)
+class CoreScores:
+    """Scores against one record, and the largest jitter a sampler needed."""
+
+    scores: Scores
+    jitter: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    mechanism: Mechanism
+    data: Dataset
+    rows: tuple[int, ...]
+    replacements: Dataset
+    trials: int
+    seed: int
 
 
 def attack_core(
     mechanism: Mechanism,
     data: Dataset,
-    row: int,
-    replacement: Record,
+    rows: Sequence[int],
+    replacements: Dataset,
     *,
     trials: int,
-    seeds: tuple[np.random.SeedSequence, np.random.SeedSequence],
-) -> tuple[Scores, float]:
-    """Attack record `row` against `replacement` with the Neyman-Pearson optimal score (THEORY section 6).
+    seed: int,
+    engine: Engine,
+    finished: Callable[[], None],
+) -> list[CoreScores]:
+    """Attack records against their replacements with the Neyman-Pearson optimal score (THEORY section 6).
 
     Releases are drawn through ``mechanism.sampler``, never from the law behind the score: if the
     implementation is not the stated mechanism, the scores show it.
@@ -25,19 +50,45 @@ def attack_core(
     Args:
         mechanism: What is audited.
         data: The private dataset D.
-        row: 0-based row of the attacked record.
-        replacement: The record that takes its place in D'.
+        rows: 0-based rows of the attacked records.
+        replacements: For each of them, the record that takes its place in D'.
         trials: Independent releases simulated under each of D and D'.
-        seeds: One for the releases of D, one for those of D'.
-
-    Returns:
-        The scores, and the largest jitter a sampler needed.
+        seed: Root of all seeds; those of a row depend on the row only, not on who else is attacked.
+        engine: Where the work is done.
+        finished: Called after each chunk.
     """
-    contrast = mechanism.contrast(data.without(row), data.record(row), replacement)
-    member, jitter = _simulate(mechanism, data, contrast, trials, seeds[0])
-    neighbour = data.replaced(row, replacement)
-    nonmember, jitter_prime = _simulate(mechanism, neighbour, contrast, trials, seeds[1])
-    return Scores(member, nonmember), max(jitter, jitter_prime)
+    task = _Task(mechanism, data, tuple(rows), replacements, trials, seed)
+    parts = engine.map(_core_chunk, task, core_chunks(mechanism, len(rows), trials=trials), finished)
+    return [result for part in parts for result in part]
+
+
+def core_chunks(mechanism: Mechanism, targets: int, *, trials: int) -> list[range]:
+    """Chunks of targets."""
+    return chunks_of(targets, seconds_each=core_seconds(mechanism, 1, trials=trials))
+
+
+def core_seconds(mechanism: Mechanism, targets: int, *, trials: int) -> float:
+    """Rough seconds of one processor for the whole attack; decides chunks and engine, never a result."""
+    release = mechanism.release
+    points = len(release.points) if release.points is not None else 2
+    points = points if release.prior_noise == 0 else max(points, release.records + 1)
+    values = 2.0 * trials * release.paths * points
+    return targets * (0.005 + 4e-11 * release.records**3 + values * (1e-8 + 6e-11 * points))
+
+
+def _core_chunk(task: _Task, chunk: range) -> list[CoreScores]:
+    results = []
+    for target in chunk:
+        row, replacement = task.rows[target], task.replacements.record(target)
+        contrast = task.mechanism.contrast(task.data.without(row), task.data.record(row), replacement)
+        sides, jitters = [], []
+        for side, data in enumerate((task.data, task.data.replaced(row, replacement))):
+            seed = np.random.SeedSequence(task.seed, spawn_key=(_RELEASE, row, side))
+            scores, jitter = _simulate(task.mechanism, data, contrast, task.trials, seed)
+            sides.append(scores)
+            jitters.append(jitter)
+        results.append(CoreScores(Scores(*sides), max(jitters)))
+    return results
 
 
 def _simulate(

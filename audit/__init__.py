@@ -3,19 +3,22 @@
 from .accountant import Certificate, certify, renyi_epsilon
 from .bounds import EpsilonBound, Split, clopper_pearson_bound, largest_provable_epsilon
 from .build import Subject, build_subject
-from .config import AuditConfig, AuditPlan, load_config
+from .config import AuditConfig, AuditPlan, ComputeConfig, load_config
 from .exposure import Exposure, draw_replacements, exposure
+from .judge import SPLIT
 from .result import AttackResult, AuditResult
 from .roc import Roc, TprAtFpr, auc, roc, tpr_at_fpr
 from .run import run_audit
 from .verdict import Verdict
 
 __all__ = [
+    "SPLIT",
     "AttackResult",
     "AuditConfig",
     "AuditPlan",
     "AuditResult",
     "Certificate",
+    "ComputeConfig",
     "EpsilonBound",
     "Exposure",
     "Roc",

@@ -3,11 +3,12 @@
 import importlib
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from ..attacks import Jump, Pool, Population
 from ..mechanisms import (
     Array,
     Bounded,
@@ -29,7 +30,7 @@ from ..mechanisms import (
     rbf,
     shortened,
 )
-from .config import AuditConfig, GridConfig, ReleaseConfig
+from .config import AuditConfig, DataConfig, GridConfig, ReleaseConfig
 from .ingest import Format, Table, read_table
 
 KERNELS: dict[str, Callable[[float], Kernel]] = {
@@ -51,16 +52,18 @@ class Subject:
     """What is audited: private data, the mechanism and the regime that its certificate rests on.
 
     Attributes:
-        data: The private records.
-        sha256: Of the data file; None when the data did not come from a file.
-        clipped: How many responses were clipped.
+        data: The private records; None for the stress test, which has none.
         mechanism: Draws releases and knows the law they claim to follow.
         regime: Premises about the data.
+        population: What the population adversary knows; None means the data without the targets.
+        sha256: Of the data file; None when the data did not come from a file.
+        clipped: How many responses were clipped.
     """
 
-    data: Dataset
+    data: Dataset | None
     mechanism: Mechanism
     regime: Regime
+    population: Population | None = None
     sha256: str | None = None
     clipped: int = 0
 
@@ -75,29 +78,51 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
     Raises:
         InputError: The data, the parameters or their combination are not acceptable.
     """
-    table = _read(config.folder / config.data.file, [*config.data.covariates, config.data.response], config)
-    if len(table.values) < 2:
+    regime = REGIMES[config.release.regime]()
+    if config.data is None:
+        release = build_release(config, records=config.release.records or 0)
+        jump = Jump(config.population.label_noise)
+        jump.check(release)
+        mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
+        return Subject(None, mechanism, regime, jump)
+    data, table, clipped = _load(config, config.data, config.data.file)
+    if len(data) < 2:
         raise InputError(f"{config.folder / config.data.file}: has 1 record: an audit needs at least 2")
+    release = build_release(config, records=len(data))
+    _check_rows(config.folder / config.data.file, table, release, data)
+    pool = None
+    if config.population.file is not None:
+        known, pool_table, _ = _load(config, config.data, config.population.file)
+        _check_rows(config.folder / config.population.file, pool_table, replace(release, records=len(known)), known)
+        pool = Pool(known, np.arange(len(known)), "file")
+    mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
+    return Subject(data, mechanism, regime, pool, table.sha256, clipped)
+
+
+def _load(config: AuditConfig, section: DataConfig, file: Path) -> tuple[Dataset, Table, int]:
+    """A table of records, with clipping if it was asked for, and how many responses were clipped."""
+    table = _read(config.folder / file, [*section.covariates, section.response], section)
     covariates, responses = table.values[:, :-1], table.values[:, -1]
     bound, clipped = config.release.response_bound, 0
-    if config.data.clip_responses:
+    if section.clip_responses:
         clipped = int((np.abs(responses) > bound).sum())
         responses = np.clip(responses, -bound, bound)
-    data = Dataset(covariates, responses)
-    release = build_release(config, records=len(data))
+    return Dataset(covariates, responses), table, clipped
+
+
+def _check_rows(path: Path, table: Table, release: Release, data: Dataset) -> None:
+    """`Release.check`, naming lines of the file in place of rows."""
     try:
         release.check(data)
     except RecordError as error:
         lines = shortened([table.lines[row] for row in error.rows])
-        raise InputError(f"{config.folder / config.data.file}, line {lines}: {error.rule}") from None
-    mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
-    return Subject(data, mechanism, REGIMES[config.release.regime](), table.sha256, clipped)
+        raise InputError(f"{path}, line {lines}: {error.rule}") from None
 
 
 def build_release(config: AuditConfig, *, records: int) -> Release:
     """The public parameters of a configuration."""
     section = config.release
-    if section.records is not None and section.records != records:
+    if config.data is not None and section.records not in (None, records):
         raise InputError(
             f"release.records = {section.records} but {config.data.file} has {records}: n is public and must match"
         )
@@ -142,7 +167,7 @@ def build_mechanism(section: ReleaseConfig, release: Release, *, folder: Path, a
     if not isinstance(found, Mechanism):
         lacking = [
             part
-            for part in ("name", "release", "sampler", "renyi", "leave_one_out", "contrast")
+            for part in ("name", "release", "sampler", "renyi", "leave_one_out", "value_law", "contrast")
             if not hasattr(found, part)
         ]
         raise InputError(f"release.mechanism = {name!r}: is not a mechanism, it lacks {', '.join(lacking)}")
@@ -161,14 +186,15 @@ def _points(config: AuditConfig, domain: Domain) -> Array | None:
             )
         return domain.grid(tuple(points.shape))
     if isinstance(points, Path):
-        return _read(config.folder / points, config.data.covariates, config).values
+        if config.data is None:
+            raise InputError("release.points is a file, but without [data] its columns have no names: list the points")
+        return _read(config.folder / points, config.data.covariates, config.data).values
     lengths = {len(point) for point in points}
     if lengths != {domain.dimension}:
         raise InputError(f"release.points must be a list of points with {domain.dimension} coordinate(s) each")
     return np.array(points, dtype=np.float64)
 
 
-def _read(path: Path, columns: list[str], config: AuditConfig) -> Table:
-    section = config.data
+def _read(path: Path, columns: list[str], section: DataConfig) -> Table:
     header = section.header if isinstance(section.header, bool) else tuple(section.header)
     return read_table(path, columns, Format(section.decimal, section.thousands, header, section.separator))

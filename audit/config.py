@@ -3,7 +3,7 @@
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -68,8 +68,51 @@ class ReleaseConfig(_Section):
     )
 
 
+class PopulationConfig(_Section):
+    """``[population]``: what the population adversary knows in place of the other records."""
+
+    source: Literal["data", "file", "jump"] | None = Field(
+        default=None, description="data, file or jump; left out, file if there is one, else data"
+    )
+    file: Path | None = Field(default=None, description="a CSV file with the columns of the data")
+    label_noise: float = Field(default=0.0, ge=0, le=1, description="a number from 0 to 1, for source jump")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "PopulationConfig":
+        if self.source == "file" and self.file is None:
+            raise ValueError("population.source = 'file' needs population.file: name a CSV file")
+        if self.source in ("data", "jump") and self.file is not None:
+            raise ValueError(f"population.file is not used with source = {self.source!r}: leave one of them out")
+        if self.label_noise and self.source != "jump":
+            raise ValueError("population.label_noise is for source = 'jump' only: leave it out")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """data, file or jump."""
+        return self.source or ("file" if self.file is not None else "data")
+
+
+class ComputeConfig(_Section):
+    """``[compute]``: where the work is done. It never changes a result."""
+
+    workers: Literal["auto", "serial"] | Annotated[int, Field(ge=1)] = Field(
+        default="auto", description='"auto", "serial" or a number of worker processes'
+    )
+
+    @property
+    def ray_workers(self) -> int | None:
+        """Number of Ray workers, 0 for none, None to choose."""
+        return {"auto": None, "serial": 0}[self.workers] if isinstance(self.workers, str) else self.workers
+
+
 class AuditPlan(_Section):
-    """``[audit]``: who is attacked, with how much effort, and what is claimed."""
+    """``[audit]``: who attacks whom, with how much effort, and what is claimed."""
+
+    adversaries: list[Literal["core", "population"]] = Field(
+        default=["core"], min_length=1, description='a list of "core" and "population"'
+    )
+    shadows: int = Field(default=2000, ge=2, description="a whole number, at least 2")
 
     targets: Literal["all"] | Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = Field(
         default=5, description='a number of records, a list of row numbers (0-based), or "all"'
@@ -80,6 +123,13 @@ class AuditPlan(_Section):
     claimed_epsilon: float | None = Field(default=None, ge=0, description="0 or a positive number")
     trials: int = Field(default=20_000, ge=2, description="a whole number, at least 2")
     seed: int = Field(default=0, ge=0, description="a whole number, 0 or more")
+
+    @field_validator("adversaries")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        if len(set(value)) != len(value):
+            raise ValueError("names an adversary twice")
+        return value
 
     @field_validator("targets")
     @classmethod
@@ -94,13 +144,28 @@ class AuditPlan(_Section):
 class AuditConfig(_Section):
     """A whole configuration file."""
 
-    data: DataConfig
-    release: ReleaseConfig
+    data: DataConfig | None = Field(default=None, description="a section with the private records")
+    release: ReleaseConfig = Field(description="a section with the public parameters")
+    population: PopulationConfig = Field(default_factory=PopulationConfig)
+    compute: ComputeConfig = Field(default_factory=ComputeConfig)
     audit: AuditPlan = Field(default_factory=AuditPlan)
     folder: Path = Field(default=Path(), exclude=True)
 
     @model_validator(mode="after")
-    def _one_side_a_covariate(self) -> "AuditConfig":
+    def _fit_together(self) -> "AuditConfig":
+        if self.data is None:
+            if self.population.kind != "jump":
+                raise ValueError("data is missing: add a section [data], or set population.source = 'jump'")
+            if self.audit.adversaries != ["population"]:
+                raise ValueError(
+                    "population.source = 'jump' has no private records for a core adversary: set audit.adversaries = "
+                    "['population']"
+                )
+            if self.release.records is None:
+                raise ValueError("release.records is missing: set it to the public number of records")
+            return self
+        if self.population.kind == "jump":
+            raise ValueError("population.source = 'jump' makes its own records: leave [data] out")
         sides, covariates = len(self.release.domain), len(self.data.covariates)
         if sides != covariates:
             raise ValueError(
@@ -130,8 +195,6 @@ def load_config(path: Path, overrides: list[str] | None = None) -> AuditConfig:
         return AuditConfig(**table, folder=path.parent)
     except ValidationError as error:
         raise InputError(f"{path}: {_explain(error)}") from None
-    except TypeError:
-        raise InputError(f"{path}: must have the sections [data], [release] and [audit]") from None
 
 
 def _override(table: dict[str, Any], override: str) -> None:
@@ -161,7 +224,7 @@ def _explain(error: ValidationError) -> str:
         fields = getattr(model, "model_fields", {})
         if step in fields:
             place.append(str(step))
-            remedy, model = fields[step].description or "", fields[step].annotation
+            remedy, model = fields[step].description or "", _section(fields[step].annotation)
     name = ".".join(place) or "configuration"
     more = {problem["loc"][: len(place)] for problem in problems} - {first["loc"][: len(place)]}
     tail = f" (and {len(more)} more problem(s))" if more else ""
@@ -180,6 +243,12 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{name} is incomplete{remedy}" + tail
     return f"{name} = {_brief(first['input'])}: {rule[0].lower()}{rule[1:]}{remedy}" + tail
+
+
+def _section(annotation: Any) -> Any:
+    """The section in ``Section | None``, or what it is."""
+    sections = [kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return sections[0] if sections else annotation
 
 
 def _brief(value: object) -> str:

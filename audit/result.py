@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..mechanisms import Array, Dataset, Mechanism
 from .accountant import Certificate
 from .bounds import EpsilonBound
@@ -16,9 +18,10 @@ class AttackResult:
     """One attack on one record.
 
     Attributes:
-        adversary: Who attacked: "core" knows every other record.
-        record: 0-based row.
+        adversary: Who attacked: "core" knows every other record, "population" only where they come from.
+        record: 0-based row; None for the target of the stress test.
         trials: Simulated releases under each hypothesis.
+        shadows: Shadow datasets a hypothesis; None for an adversary who trains none.
         curve: All scores as a ROC curve.
         auc: Area under it.
         tpr_at_fpr: Read off it at fixed false-positive rates.
@@ -28,8 +31,9 @@ class AttackResult:
     """
 
     adversary: str
-    record: int
+    record: int | None
     trials: int
+    shadows: int | None
     curve: Roc
     auc: float
     tpr_at_fpr: tuple[TprAtFpr, ...]
@@ -49,8 +53,9 @@ class AuditResult:
         regime: Premises of the certificate.
         certificate: Upper bound on the mechanism's epsilon.
         claimed_epsilon: What was put to the test.
-        exposure: Exact epsilon of every record.
+        exposure: Exact epsilon of every record; None when there are no records.
         replacements: The public records that took a record's place.
+        population: What the population adversary knew; None when there was none.
         attacks: One entry an attacked record.
         delta: The delta of every epsilon here.
         significance: Total probability of a wrong bound.
@@ -59,6 +64,7 @@ class AuditResult:
         sha256: Of the data file, or None.
         clipped: Responses that were clipped.
         timings: Seconds a step took.
+        engine: What ran the attacks, "serial" or "ray", and on how many workers; it changed no number.
     """
 
     verdict: Verdict
@@ -67,8 +73,9 @@ class AuditResult:
     regime: str
     certificate: Certificate
     claimed_epsilon: float
-    exposure: Exposure
+    exposure: Exposure | None
     replacements: Dataset
+    population: str | None
     attacks: tuple[AttackResult, ...]
     delta: float
     significance: float
@@ -77,18 +84,19 @@ class AuditResult:
     sha256: str | None
     clipped: int
     timings: Mapping[str, float]
+    engine: tuple[str, int]
 
     @property
-    def worst_record(self) -> int:
-        """0-based row of the most exposed record."""
-        return int(self.exposure.epsilon.argmax())
+    def worst_record(self) -> int | None:
+        """0-based row of the most exposed record; None when there are no records."""
+        return None if self.exposure is None else int(self.exposure.epsilon.argmax())
 
     @property
-    def worst_epsilon(self) -> float:
-        """Largest exact epsilon of a record."""
-        return float(self.exposure.epsilon.max())
+    def worst_epsilon(self) -> float | None:
+        """Largest exact epsilon of a record; None when there are no records."""
+        return None if self.exposure is None else float(self.exposure.epsilon.max())
 
     @property
     def epsilon_exact(self) -> Array:
         """Exact epsilon of every record, ``(n,)``."""
-        return self.exposure.epsilon
+        return np.empty(0) if self.exposure is None else self.exposure.epsilon

@@ -69,6 +69,7 @@ class TprAtFpr:
         tpr: True-positive rate there.
         tpr_low: Exact binomial 95 % interval of `tpr`, lower end (descriptive: not part of the audit's budget).
         tpr_high: Its upper end.
+        coarse: The rate asked for is positive but finer than one nonmember score: the sample cannot resolve it.
     """
 
     fpr: float
@@ -76,6 +77,7 @@ class TprAtFpr:
     tpr: float
     tpr_low: float
     tpr_high: float
+    coarse: bool
 
 
 def tpr_at_fpr(curve: Roc, fpr: float) -> TprAtFpr:
@@ -88,4 +90,5 @@ def tpr_at_fpr(curve: Roc, fpr: float) -> TprAtFpr:
         float(curve.tpr[vertex]),
         float(proportion_lower(np.array(hits), curve.members, 0.025)),
         float(proportion_upper(np.array(hits), curve.members, 0.025)),
+        0.0 < fpr < 1.0 / curve.nonmembers,
     )

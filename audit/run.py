@@ -7,36 +7,50 @@ from typing import Protocol
 
 import numpy as np
 
-from ..attacks import Scores, attack_core
-from ..mechanisms import InputError, NumericalError
+from ..attacks import (
+    Engine,
+    attack_core,
+    attack_population,
+    core_chunks,
+    core_seconds,
+    open_engine,
+    population_chunks,
+    population_seconds,
+)
+from ..mechanisms import Dataset, NumericalError
 from .accountant import Certificate, certify
-from .bounds import Split, clopper_pearson_bound, largest_provable_epsilon
 from .build import Subject
-from .config import AuditPlan
+from .config import AuditPlan, ComputeConfig
 from .exposure import Exposure, draw_replacements, exposure
-from .result import AttackResult, AuditResult
-from .roc import auc, roc, tpr_at_fpr
+from .judge import judge
+from .result import AuditResult
+from .targets import choose_population, choose_targets
 from .verdict import Evidence, rule
 
-FPR_LEVELS = (0.0, 0.001, 0.01, 0.1)
-SPLIT = Split()
-
-# First key of every seed: what the draws are for. The second is the attacked row, the third the hypothesis.
-_REPLACEMENTS, _RELEASES = 0, 1
+# First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row and
+# hypothesis (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their index
+# (attacks/population.py).
+_REPLACEMENTS = 0
 
 
 class Progress(Protocol):
-    """Told how many of all attacks are done."""
+    """Told how much of all work is done."""
 
     def __call__(self, done: int, total: int) -> None:
-        """`done` of `total` attacks are finished."""
+        """`done` of `total` chunks are finished."""
         ...
 
 
-def run_audit(subject: Subject, plan: AuditPlan, *, progress: Progress | None = None) -> AuditResult:
+def run_audit(
+    subject: Subject,
+    plan: AuditPlan,
+    *,
+    compute: ComputeConfig | None = None,
+    progress: Progress | None = None,
+) -> AuditResult:
     """Audit a mechanism on private data: certificate, exact exposure, attacks, verdict.
 
-    The same subject and plan give the same result, timings apart.
+    The same subject and plan give the same result, timings apart, wherever it is computed.
 
     Raises:
         InputError: The data break a premise of the release, or a target is not a record.
@@ -44,38 +58,63 @@ def run_audit(subject: Subject, plan: AuditPlan, *, progress: Progress | None = 
             theory it rests on; no verdict is given then.
     """
     data, mechanism = subject.data, subject.mechanism
-    release = mechanism.release
-    release.check(data)
-    clock: dict[str, float] = {}
+    release, clock = mechanism.release, dict[str, float]()
 
     with _timed(clock, "certificate"):
         certificate = certify(mechanism, subject.regime, plan.delta)
     claimed = certificate.epsilon if plan.claimed_epsilon is None else plan.claimed_epsilon
 
-    with _timed(clock, "exposure"):
-        seed = _seed(plan, _REPLACEMENTS)
-        replacements = draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
-        exposed = exposure(mechanism.leave_one_out(data, replacements), plan.delta, paths=release.paths)
-    _check_certificate(exposed, certificate)
-
-    with _timed(clock, "attacks"):
+    seed = np.random.SeedSequence(plan.seed, spawn_key=(_REPLACEMENTS,))
+    replacements = draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
+    exposed, targets = None, []
+    if data is not None:
+        release.check(data)
+        with _timed(clock, "exposure"):
+            exposed = exposure(mechanism.leave_one_out(data, replacements), plan.delta, paths=release.paths)
+        _check_certificate(exposed, certificate)
         targets = choose_targets(plan, exposed)
-        attacks, jitter = [], 0.0
-        for done, row in enumerate(targets):
-            if progress:
-                progress(done, len(targets))
-            seeds = (_seed(plan, _RELEASES, row, 0), _seed(plan, _RELEASES, row, 1))
-            replacement = replacements.record(int(exposed.replacement[row]))
-            scores, added = attack_core(mechanism, data, row, replacement, trials=plan.trials, seeds=seeds)
-            exact = float(exposed.epsilon[row])
-            attacks.append(_judge("core", row, scores, plan, plan.significance / len(targets), exact))
-            jitter = max(jitter, added)
-        if progress:
-            progress(len(targets), len(targets))
 
-    worst = int(exposed.epsilon.argmax())
+    count = max(len(targets), 1)  # the stress test has one target and no records
+    with _timed(clock, "attacks"), _engine(subject, plan, count, compute, progress) as (engine, finished):
+        attacks, jitter = [], 0.0
+        share = plan.significance / (len(plan.adversaries) * count)
+        if "core" in plan.adversaries and data is not None and exposed is not None:
+            against = Dataset(
+                replacements.covariates[exposed.replacement[targets]],
+                replacements.responses[exposed.replacement[targets]],
+            )
+            cores = attack_core(
+                mechanism, data, targets, against, trials=plan.trials, seed=plan.seed, engine=engine, finished=finished
+            )
+            for row, found in zip(targets, cores, strict=True):
+                exact = float(exposed.epsilon[row])
+                attacks.append(judge("core", row, found.scores, plan, share, exact=exact))
+                jitter = max(jitter, found.jitter)
+        if "population" in plan.adversaries:
+            population, records, rows = choose_population(subject, targets)
+            shadowed = attack_population(
+                mechanism,
+                population,
+                records,
+                rows=rows,
+                shadows=plan.shadows,
+                trials=plan.trials,
+                seed=plan.seed,
+                engine=engine,
+                finished=finished,
+            )
+            named: list[int | None] = [*targets] or [None]
+            for record, attack in zip(named, shadowed, strict=True):
+                attacks.append(judge("population", record, attack.scores, plan, share, shadows=attack.shadows))
+
+    worst = None if exposed is None else int(exposed.epsilon.argmax())
     evidence = [Evidence(a.adversary, a.record, a.epsilon_lower, a.largest_provable_epsilon) for a in attacks]
-    ruling = rule(claimed, worst_exact=float(exposed.epsilon[worst]), worst_record=worst, evidence=evidence)
+    ruling = rule(
+        claimed,
+        worst_exact=None if exposed is None else float(exposed.epsilon.max()),
+        worst_record=worst,
+        evidence=evidence,
+    )
     return AuditResult(
         verdict=ruling.verdict,
         reason=ruling.reason,
@@ -85,6 +124,7 @@ def run_audit(subject: Subject, plan: AuditPlan, *, progress: Progress | None = 
         claimed_epsilon=claimed,
         exposure=exposed,
         replacements=replacements,
+        population=population.name if "population" in plan.adversaries else None,
         attacks=tuple(attacks),
         delta=plan.delta,
         significance=plan.significance,
@@ -93,41 +133,35 @@ def run_audit(subject: Subject, plan: AuditPlan, *, progress: Progress | None = 
         sha256=subject.sha256,
         clipped=subject.clipped,
         timings=clock,
+        engine=(engine.name, engine.workers),
     )
 
 
-def choose_targets(plan: AuditPlan, exposed: Exposure) -> list[int]:
-    """Rows to attack: the most exposed ones (ties by row number), all of them, or those listed."""
-    records = len(exposed.epsilon)
-    if plan.targets == "all":
-        return list(range(records))
-    if isinstance(plan.targets, int):
-        order = np.argsort(-exposed.epsilon, kind="stable")
-        return [int(row) for row in order[: plan.targets]]
-    for row in plan.targets:
-        if row >= records:
-            raise InputError(f"audit.targets names record {row} but the data have records 0 to {records - 1}")
-    return list(plan.targets)
+@contextmanager
+def _engine(
+    subject: Subject, plan: AuditPlan, targets: int, compute: ComputeConfig | None, progress: Progress | None
+) -> Iterator[tuple[Engine, Callable[[], None]]]:
+    """The engine that the work is worth, and what to call when one of all chunks is finished."""
+    seconds, total = 0.0, 0
+    mechanism, trials, shadows = subject.mechanism, plan.trials, plan.shadows
+    if "core" in plan.adversaries and subject.data is not None:
+        seconds += core_seconds(mechanism, targets, trials=trials)
+        total += len(core_chunks(mechanism, targets, trials=trials))
+    if "population" in plan.adversaries:
+        seconds += population_seconds(mechanism, targets, shadows=shadows, trials=trials)
+        total += sum(map(len, population_chunks(mechanism, targets, shadows=shadows, trials=trials)))
+    done = 0
 
+    def finished() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total)
 
-def _judge(
-    adversary: str, row: int, scores: Scores, plan: AuditPlan, share: float, exact: float | None
-) -> AttackResult:
-    bound = clopper_pearson_bound(scores, delta=plan.delta, significance=share, split=SPLIT)
-    curve = roc(scores)
-    return AttackResult(
-        adversary=adversary,
-        record=row,
-        trials=plan.trials,
-        curve=curve,
-        auc=auc(curve),
-        tpr_at_fpr=tuple(tpr_at_fpr(curve, level) for level in FPR_LEVELS),
-        epsilon_lower=bound,
-        epsilon_exact=exact,
-        largest_provable_epsilon=largest_provable_epsilon(
-            evaluated=bound.evaluated, delta=plan.delta, significance=share
-        ),
-    )
+    if progress:
+        progress(0, total)
+    with open_engine((compute or ComputeConfig()).ray_workers, seconds=seconds) as engine:
+        yield engine, finished
 
 
 def _check_certificate(exposed: Exposure, certificate: Certificate) -> None:
@@ -138,11 +172,6 @@ def _check_certificate(exposed: Exposure, certificate: Certificate) -> None:
             f"the exact epsilon of a record, {worst:.6g}, exceeds the certified epsilon {certificate.epsilon:.6g}: "
             f"a premise of regime {certificate.regime} does not hold for this mechanism, or gpleak has a defect"
         )
-
-
-def _seed(plan: AuditPlan, *key: int) -> np.random.SeedSequence:
-    """Seeds depend on what they are for, never on the order or number of draws before them."""
-    return np.random.SeedSequence(plan.seed, spawn_key=key)
 
 
 @contextmanager

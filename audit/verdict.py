@@ -28,12 +28,14 @@ class Evidence:
     """What one attack showed and could have shown."""
 
     adversary: str
-    record: int
+    record: int | None
     bound: EpsilonBound
     largest_provable: float
 
 
-def rule(claimed: float, *, worst_exact: float, worst_record: int, evidence: Sequence[Evidence]) -> Ruling:
+def rule(
+    claimed: float, *, worst_exact: float | None, worst_record: int | None, evidence: Sequence[Evidence]
+) -> Ruling:
     """Set the evidence against the claimed epsilon.
 
     VIOLATED when the exact epsilon of a record's pair exceeds the claim (proved without sampling) or a lower
@@ -42,10 +44,10 @@ def rule(claimed: float, *, worst_exact: float, worst_record: int, evidence: Seq
     """
     refuting = max(evidence, key=lambda item: item.bound.value)
     by_attack = (
-        f"the {refuting.adversary} attack on record {refuting.record} shows epsilon of at least "
+        f"the {refuting.adversary} attack on {_named(refuting.record)} shows epsilon of at least "
         f"{refuting.bound.value:.4g} by releases, at significance {refuting.bound.significance:.3g}"
     )
-    if worst_exact > claimed:
+    if worst_exact is not None and worst_exact > claimed:
         reason = (
             f"the exact epsilon of record {worst_record} is {worst_exact:.4g}, above the claimed {claimed:.4g}: "
             "proved from the stated mechanism, without sampling"
@@ -64,6 +66,10 @@ def rule(claimed: float, *, worst_exact: float, worst_record: int, evidence: Seq
         )
     return Ruling(
         Verdict.NOT_REFUTED,
-        f"no record's exact epsilon and no attack exceeds the claimed {claimed:.4g}; the attacks could have "
-        f"shown up to {power:.4g}",
+        f"no {'attack' if worst_exact is None else 'exact epsilon of a record and no attack'} exceeds the claimed "
+        f"{claimed:.4g}; the attacks could have shown up to {power:.4g}",
     )
+
+
+def _named(record: int | None) -> str:
+    return "the target" if record is None else f"record {record}"

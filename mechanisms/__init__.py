@@ -7,6 +7,7 @@ from .data import Dataset, Domain, Record
 from .errors import InputError, NumericalError, RecordError, shortened
 from .exact_posterior import ExactPosterior
 from .kernels import Kernel, exponential, matern32, matern52, rbf
+from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
 from .pair import PairLaw
 from .posterior import Posterior, condition
@@ -17,6 +18,7 @@ from .renyi import RenyiCurve
 
 __all__ = [
     "Array",
+    "Blocks",
     "Bounded",
     "Centred",
     "Contrast",
@@ -27,6 +29,7 @@ __all__ = [
     "InputError",
     "Kernel",
     "Mechanism",
+    "Moments",
     "Noised",
     "NumericalError",
     "PairLaw",
@@ -42,6 +45,7 @@ __all__ = [
     "condition",
     "exact_epsilon",
     "exponential",
+    "extended_moments",
     "frozen_array",
     "matern32",
     "matern52",
@@ -49,4 +53,5 @@ __all__ = [
     "pair_epsilon",
     "rbf",
     "shortened",
+    "stacked_blocks",
 ]

@@ -7,6 +7,7 @@ import numpy as np
 
 from .arrays import Array
 from .data import Dataset, Record
+from .moments import Moments
 from .pair import PairLaw
 from .regimes import Sensitivity
 from .release import Release
@@ -77,6 +78,10 @@ class Mechanism(Protocol):
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair (record, replacement), shape ``(n, replacements)``."""
+        ...
+
+    def value_law(self, posterior: Moments) -> Moments:
+        """Law of one released value, normal, from the posterior mean and variance (kernel variance 1) there."""
         ...
 
     def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:

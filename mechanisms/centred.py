@@ -9,6 +9,7 @@ from .base import Contrast, Sampler
 from .data import Dataset, Record
 from .errors import InputError
 from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .moments import Moments
 from .pair import PairLaw
 from .regimes import Sensitivity
 from .release import Release
@@ -46,6 +47,10 @@ class Centred:
         """Exact law of every pair, ``(n, replacements)``."""
         laws = leave_one_out_laws(data, replacements, release=self.release, scale=1.0, prior_noise=0.0)
         return laws.centred()
+
+    def value_law(self, posterior: Moments) -> Moments:
+        """``N(0, v)``."""
+        return Moments(np.zeros_like(posterior.mean), posterior.variance)
 
     def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
         """As for exact posterior sampling with scale 1, without the means."""

@@ -17,10 +17,9 @@ class Record:
     covariates: Array
     response: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "covariates", frozen_array(self.covariates, ndim=1, name="covariates"))
-        response = frozen_array([self.response], ndim=1, name="response")
-        object.__setattr__(self, "response", float(response[0]))
+    def __init__(self, covariates: ArrayLike, response: float) -> None:
+        object.__setattr__(self, "covariates", frozen_array(covariates, ndim=1, name="covariates"))
+        object.__setattr__(self, "response", float(frozen_array([response], ndim=1, name="response")[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +36,9 @@ class Dataset:
     covariates: Array
     responses: Array
 
-    def __post_init__(self) -> None:
-        covariates = frozen_array(self.covariates, ndim=2, name="covariates")
-        responses = frozen_array(self.responses, ndim=1, name="responses")
+    def __init__(self, covariates: ArrayLike, responses: ArrayLike) -> None:
+        covariates = frozen_array(covariates, ndim=2, name="covariates")
+        responses = frozen_array(responses, ndim=1, name="responses")
         if len(covariates) != len(responses):
             raise InputError(
                 f"covariates have {len(covariates)} rows but there are {len(responses)} responses: "

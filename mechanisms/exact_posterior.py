@@ -7,6 +7,7 @@ from .base import Contrast, Sampler
 from .data import Dataset, Record
 from .errors import InputError
 from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .moments import Moments
 from .pair import PairLaw
 from .regimes import Sensitivity
 from .release import Release
@@ -45,6 +46,10 @@ class ExactPosterior:
         """Exact law of every pair, ``(n, replacements)``."""
         scale = self.release.scale
         return leave_one_out_laws(data, replacements, release=self.release, scale=scale, prior_noise=0.0)
+
+    def value_law(self, posterior: Moments) -> Moments:
+        """``N(mu, sigma^2 v)``."""
+        return Moments(posterior.mean, self.release.scale**2 * posterior.variance)
 
     def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
         """The two values ``f(x), f(x')``, or the best linear statistics of the listed points."""

@@ -32,9 +32,14 @@ class Kernel:
             return np.zeros((len(points), len(others)))
         return np.asarray(self.evaluator(points, others), dtype=np.float64)
 
+    def of_distance(self, distance: Array) -> Array:
+        """Kernel values at distances of any shape."""
+        values = self(np.reshape(distance, (-1, 1)), np.zeros((1, 1)))
+        return values.reshape(np.shape(distance))
+
     def infimum(self, diameter: float) -> float:
         """Smallest value on a domain of this `diameter` (THEORY section 1, kappa)."""
-        return float(self(np.zeros((1, 1)), np.full((1, 1), diameter))[0, 0])
+        return float(self.of_distance(np.array(diameter)))
 
 
 def exponential(length_scale: float) -> Kernel:

@@ -6,6 +6,7 @@ from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
 from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .moments import Moments
 from .pair import PairLaw
 from .regimes import Sensitivity
 from .release import Release
@@ -33,6 +34,11 @@ class Noised:
         """Exact law of every pair, ``(n, replacements)``."""
         scale, noise = self.release.scale, self.release.prior_noise
         return leave_one_out_laws(data, replacements, release=self.release, scale=scale, prior_noise=noise)
+
+    def value_law(self, posterior: Moments) -> Moments:
+        """``N(mu, sigma^2 v + eta^2)``."""
+        scale, noise = self.release.scale, self.release.prior_noise
+        return Moments(posterior.mean, scale**2 * posterior.variance + noise**2)
 
     def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
         """Values at the core's locations and both ends: ``f(x), f(x')`` alone would not be sufficient."""

@@ -53,7 +53,7 @@ def audit(
     except OSError as error:
         raise InputError(f"--out {out}: cannot be made ({error.strerror}): choose another folder") from None
     with progress_bar(Console(stderr=True)) as progress:
-        result = run_audit(subject, loaded.audit, progress=progress)
+        result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=progress)
     write_record(as_record(result), out / "audit.json")
     write_private(render_report(result), out / "report.html")
     console = Console(highlight=False, soft_wrap=True)

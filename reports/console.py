@@ -19,6 +19,7 @@ from rich.text import Text
 
 from ..audit import AuditResult
 from ..audit.run import Progress as ProgressCallback
+from .figures import record_name
 from .html import number
 
 _COLOURS = {"VIOLATED": "bold red", "NOT_REFUTED": "bold blue", "INCONCLUSIVE": "bold yellow"}
@@ -31,20 +32,25 @@ def print_summary(result: AuditResult, console: Console) -> None:
     for heading in ("", "epsilon", ""):
         table.add_column(heading, justify="right" if heading else "left")
     share = best.epsilon_lower.significance
-    table.add_row(
-        "shown by attack", number(best.epsilon_lower.value), f"record {best.record}, significance {share:.3g}"
-    )
-    table.add_row("worst record, exact", number(result.worst_epsilon), f"record {result.worst_record}, no sampling")
+    by = f"{best.adversary} attack, {record_name(best.record)}, significance {share:.3g}"
+    table.add_row("shown by attack", number(best.epsilon_lower.value), by)
+    if result.worst_record is not None:
+        worst = f"{record_name(result.worst_record)}, no sampling"
+        table.add_row("worst record, exact", number(result.worst_epsilon), worst)
     table.add_row("certified", number(result.certificate.epsilon), f"{result.certificate.method}, {result.regime}")
     table.add_row("claimed", number(result.claimed_epsilon), "")
     console.print(table)
 
-    attacks = Table(box=box.SIMPLE, title="most revealing attacks", title_justify="left")
-    for heading in ("record", "AUC", "TPR at 1 % FPR", "epsilon shown", "exact", "could have shown"):
-        attacks.add_column(heading, justify="right")
+    title = "most revealing attacks, TPR at 1 % FPR, epsilon shown, exact and provable"
+    attacks = Table(box=box.SIMPLE, title=title, title_justify="left")
+    for heading in ("attack on", "by"):
+        attacks.add_column(heading, no_wrap=True)
+    for heading in ("AUC", "TPR", "shown", "exact", "provable"):
+        attacks.add_column(heading, justify="right", no_wrap=True)
     for attack in sorted(result.attacks, key=lambda item: -item.epsilon_lower.value)[:10]:
         attacks.add_row(
-            str(attack.record),
+            record_name(attack.record),
+            attack.adversary,
             f"{attack.auc:.4f}",
             f"{100 * attack.tpr_at_fpr[2].tpr:.2f} %",
             number(attack.epsilon_lower.value),
@@ -57,7 +63,7 @@ def print_summary(result: AuditResult, console: Console) -> None:
 
 
 class _Rate(ProgressColumn):
-    """Attacks a second."""
+    """Chunks of work a second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.2g}/s" if task.speed else "-/s")

@@ -27,32 +27,46 @@ _STYLE: dict[Any, Any] = {
 
 def sandwich_figure(result: AuditResult) -> str:
     """Lower bounds, exact values, claim and certificate of each attacked record on one epsilon axis."""
-    attacks = result.attacks[:20]
+    names = list(dict.fromkeys(attack.record for attack in result.attacks))[:20]
+    rows = {name: float(len(names) - 1 - place) for place, name in enumerate(names)}
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(8.2, 1.5 + 0.34 * len(attacks)), layout="constrained")
+        figure = Figure(figsize=(8.2, 1.5 + 0.34 * len(names)), layout="constrained")
         axes = figure.subplots()
-        rows = np.arange(len(attacks))[::-1]
-        lower = np.array([attack.epsilon_lower.value for attack in attacks])
-        exact = np.array([np.nan if a.epsilon_exact is None else a.epsilon_exact for a in attacks])
-        axes.hlines(rows, lower, exact, color=GREY, linewidth=1.2, zorder=1)
-        axes.plot(lower, rows, ">", color=BLUE, label="shown by attack (lower bound)", zorder=3)
-        axes.plot(exact, rows, "o", color=ORANGE, label="exact for the pair", zorder=2)
+        for adversary, marker in (("core", ">"), ("population", "v")):
+            shown = [a for a in result.attacks if a.adversary == adversary and a.record in rows]
+            if not shown:
+                continue
+            y = [rows[attack.record] for attack in shown]
+            lower = [attack.epsilon_lower.value for attack in shown]
+            colour = BLUE if adversary == "core" else GREY
+            axes.plot(lower, y, marker, color=colour, label=f"shown by {adversary} attack (lower bound)", zorder=3)
+            exact = [attack.epsilon_exact for attack in shown if attack.epsilon_exact is not None]
+            if len(exact) == len(shown):
+                axes.hlines(y, lower, exact, color=GREY, linewidth=1.2, zorder=1)
+                axes.plot(exact, y, "o", color=ORANGE, label="exact for the pair", zorder=2)
         axes.axvline(result.claimed_epsilon, color=RED, linestyle="--", label="claimed")
         if np.isfinite(result.certificate.epsilon):
             axes.axvline(result.certificate.epsilon, color=GREEN, label="certified (upper bound)")
-        axes.set_yticks(rows, [f"record {attack.record}" for attack in attacks])
-        axes.set_ylim(-0.7, len(attacks) - 0.3)
+        axes.set_yticks(list(rows.values()), [record_name(name) for name in names])
+        axes.set_ylim(-0.7, len(names) - 0.3)
         axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
         axes.set_xlim(left=-0.01)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_xlabel(f"epsilon at delta = {result.delta:g}  (linear below 0.1, logarithmic above)")
-        figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=9)
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
         return _svg(figure)
+
+
+def record_name(record: int | None) -> str:
+    """How an attacked record is called."""
+    return "the target" if record is None else f"record {record}"
 
 
 def roc_figure(attacks: Sequence[AttackResult]) -> str:
     """Every attack's ROC on log-log axes, where small false-positive rates can be seen."""
-    shown = attacks[: len(_LINES)]
+    # The most exposed record of each adversary first: side by side they are what the figure is for.
+    first = {attack.adversary: attack for attack in reversed(attacks)}
+    shown = list(dict.fromkeys([*reversed(first.values()), *attacks]))[: len(_LINES)]
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(5.2, 4.4), layout="constrained")
         axes = figure.subplots()
@@ -61,7 +75,7 @@ def roc_figure(attacks: Sequence[AttackResult]) -> str:
         axes.plot(line, line, ":", color=GREY, label="guessing")
         for attack, colour in zip(shown, _LINES, strict=False):
             x, y = _thinned(attack.curve.fpr, attack.curve.tpr, floor)
-            axes.step(x, y, where="post", color=colour, label=f"{attack.adversary}, record {attack.record}")
+            axes.step(x, y, where="post", color=colour, label=f"{attack.adversary}, {record_name(attack.record)}")
         axes.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1.1))
         axes.set_xlabel("false-positive rate")
         axes.set_ylabel("true-positive rate")

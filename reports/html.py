@@ -6,8 +6,8 @@ from importlib.metadata import version
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from .. import __version__
-from ..audit import AuditResult
-from .figures import exposure_figure, roc_figure, sandwich_figure
+from ..audit import SPLIT, AuditResult
+from .figures import exposure_figure, record_name, roc_figure, sandwich_figure
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
@@ -28,7 +28,9 @@ def render_report(result: AuditResult) -> str:
         release=result.mechanism.release,
         sandwich=sandwich_figure(result),
         roc=roc_figure(result.attacks),
-        histogram=exposure_figure(result.epsilon_exact, result.claimed_epsilon),
+        histogram=None if result.exposure is None else exposure_figure(result.epsilon_exact, result.claimed_epsilon),
+        name=record_name,
+        split=SPLIT.fraction,
         versions={
             "gpleak": __version__,
             "Python": platform.python_version(),

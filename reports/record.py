@@ -13,22 +13,25 @@ from .. import __version__
 from ..audit import AttackResult, AuditResult
 from ..mechanisms import Array, InputError, Release
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # One step for each older version: takes a record of that version, returns one of the next.
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    # 2: the population adversary came; data, worst_exact and an attack's record may be null.
+    1: lambda record: {**record, "schema_version": 2, "population": None},
+}
 
 
 def as_record(result: AuditResult) -> dict[str, Any]:
     """The audit as plain values. No private record is in it: rows are named by number."""
-    replacements = result.replacements
+    replacements, exposure = result.replacements, result.exposure
     who = [
         {
             "index": int(index),
             "covariates": replacements.covariates[index].tolist(),
             "response": float(replacements.responses[index]),
         }
-        for index in result.exposure.replacement
+        for index in ([] if exposure is None else exposure.replacement)
     ]
     worst = result.worst_record
     certificate = result.certificate
@@ -39,7 +42,9 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         "reason": result.reason,
         "neighbouring": "replace_one",
         "seed": result.seed,
-        "data": {
+        "data": None
+        if exposure is None
+        else {
             "records": result.mechanism.release.records,
             "sha256": result.sha256,
             "clipped": result.clipped,
@@ -58,13 +63,16 @@ def as_record(result: AuditResult) -> dict[str, Any]:
             "method": certificate.method,
         },
         "claimed_epsilon": result.claimed_epsilon,
-        "worst_exact": {"epsilon": result.worst_epsilon, "record": worst, "replacement": who[worst]},
+        "worst_exact": None
+        if worst is None
+        else {"epsilon": result.worst_epsilon, "record": worst, "replacement": who[worst]},
         "records": [
             {"record": row, "epsilon_exact": float(epsilon), "replacement": who[row]}
             for row, epsilon in enumerate(result.epsilon_exact)
         ],
+        "population": result.population,
         "attacks": [_attack(attack) for attack in result.attacks],
-        "timings": dict(result.timings),
+        "timings": {**result.timings, "engine": result.engine[0], "workers": result.engine[1]},
     }
 
 
@@ -98,7 +106,7 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
         "record": attack.record,
         "trials": attack.trials,
         "evaluated": bound.evaluated,
-        "shadows": None,
+        "shadows": attack.shadows,
         "auc": attack.auc,
         "tpr_at_fpr": [
             {
@@ -107,6 +115,7 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
                 "tpr": point.tpr,
                 "tpr_low": point.tpr_low,
                 "tpr_high": point.tpr_high,
+                "coarse": point.coarse,
             }
             for point in attack.tpr_at_fpr
         ],

@@ -84,6 +84,14 @@ BAD = [
     ("data.covariates=[]", r"data\.covariates = \[\]"),
     ("data.decimal=5", r"data\.decimal = 5: should be a valid string"),
     ("folder=x", r"write section\.key=value"),
+    ("audit.adversaries=[]", r"audit\.adversaries = \[\]"),
+    ("audit.adversaries=['core','core']", r"names an adversary twice"),
+    ("audit.adversaries=['oracle']", r"audit\.adversaries = 'oracle': should be 'core' or 'population'"),
+    ("audit.shadows=1", r"audit\.shadows = 1: should be greater than or equal to 2"),
+    ("compute.workers=0", r"compute\.workers = 0"),
+    ("population.source=file", r"population\.source = 'file' needs population\.file"),
+    ("population.source=jump", r"makes its own records: leave \[data\] out"),
+    ("population.label_noise=0.5", r"is for source = 'jump' only"),
     ("release.ridge", r"--set release\.ridge: write section\.key=value"),
 ]
 
@@ -100,8 +108,27 @@ def test_missing_keys_and_sections(folder):
     with pytest.raises(InputError, match=r"release\.ridge is missing: set it to a positive number"):
         load(folder)
     (folder / "audit.toml").write_text("")
-    with pytest.raises(InputError, match=r"data is missing"):
+    with pytest.raises(InputError, match=r"release is missing"):
         load(folder)
+    (folder / "audit.toml").write_text(CONFIG[CONFIG.index("[release]") :])
+    with pytest.raises(
+        InputError, match=r"data is missing: add a section \[data\], or set population\.source = 'jump'"
+    ):
+        load(folder)
+    with pytest.raises(InputError, match=r"no private records for a core adversary"):
+        load(folder, "population.source=jump")
+    jump = ["population.source=jump", "audit.adversaries=['population']"]
+    with pytest.raises(InputError, match=r"release\.records is missing"):
+        load(folder, *jump)
+    subject = build_subject(load(folder, *jump, "release.records=10"))
+    assert subject.data is None
+    for change, message in (
+        ("release.domain=[[0, 0.5]]", "a domain that holds"),
+        ("release.response_bound=0.5", "above response_bound 0.5"),
+        ("release.records=1", "at least 2 records"),
+    ):
+        with pytest.raises(InputError, match=message):
+            build_subject(load(folder, *jump, "release.records=10", change))
     (folder / "audit.toml").write_text("[data\n")
     with pytest.raises(InputError, match="is not valid TOML"):
         load(folder)
@@ -171,7 +198,7 @@ def test_code_that_may_not_load_or_is_no_mechanism(folder):
     for name, message in (
         ("no_such_module_here:Thing", "cannot be loaded"),
         ("mine_not:Absent", "cannot be loaded"),
-        ("mine_not:Nothing", "is not a mechanism, it lacks name, sampler, renyi, leave_one_out, contrast"),
+        ("mine_not:Nothing", "is not a mechanism, it lacks name, sampler, renyi, leave_one_out, value_law, contrast"),
     ):
         with pytest.raises(InputError, match=message):
             build_subject(load(folder, f"release.mechanism={name}"), allow_code=True)

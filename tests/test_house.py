@@ -130,6 +130,7 @@ def test_installed_wheel_audits_elsewhere(wheel, tmp_path):
     assert Path(where.stdout.strip()).is_relative_to(wheel)
     shutil.copytree(ROOT / "examples" / "king_county", tmp_path / "mine")
     command = [sys.executable, "-m", "gpleak", "audit", "mine/audit.toml", "--set", "audit.trials=500"]
+    command += ["--set", "audit.adversaries=['core']"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "gpleak-out" / "audit.json").read_text())["verdict"] == "NOT_REFUTED"
@@ -140,7 +141,15 @@ def test_installed_wheel_audits_elsewhere(wheel, tmp_path):
 def test_scripts_work_from_any_folder_and_pass_arguments_on(tmp_path):
     """Set up once, `scripts/audit` starts at once; a link to it and a foreign current folder change nothing."""
     done = subprocess.run(
-        [ROOT / "scripts" / "audit", "--set", "audit.trials=400", "--set", "audit.targets=1"],
+        [
+            ROOT / "scripts" / "audit",
+            "--set",
+            "audit.trials=400",
+            "--set",
+            "audit.targets=1",
+            "--set",
+            "audit.shadows=20",
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -29,6 +29,17 @@ def test_infinity_is_a_string_and_comes_back(tmp_path, result):
     assert load_record(tmp_path / "audit.json") == record
 
 
+def test_older_records_still_load(tmp_path, result):
+    """Schema version 1 knew no population adversary."""
+    old = {**as_record(result), "schema_version": 1}
+    del old["population"]
+    (tmp_path / "audit.json").write_text(json.dumps(old))
+    loaded = load_record(tmp_path / "audit.json")
+    assert loaded["schema_version"] == 2
+    assert loaded["population"] is None
+    assert loaded["records"] == old["records"]
+
+
 def test_nan_is_never_written(tmp_path, result):
     record = as_record(result)
     record["claimed_epsilon"] = math.nan
@@ -107,7 +118,7 @@ def test_report_says_what_was_found(result):
     for words in ("replace one record", "certified", "For internal use", "Provenance", f"seed</th><td>{result.seed}"):
         assert words in html
     for attack in result.attacks:
-        assert f"<td>{attack.record}</td>" in html
+        assert f"<td>record {attack.record}</td>" in html
 
 
 def test_report_is_the_same_twice(result):

@@ -1,0 +1,118 @@
+"""Where the records that an adversary does not know come from."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mechanisms import Array, Dataset, InputError, Release
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Cores of m records and one other record each, for B shadow pairs.
+
+    Attributes:
+        covariates: Of the cores, ``(B, m, d)``.
+        responses: ``(B, m)``.
+        other: Covariates of the other records, ``(B, d)``.
+        other_response: ``(B,)``.
+        rows: Rows of the pool that were drawn, ``(B, m + 1)``, the other record last; None without a pool.
+    """
+
+    covariates: Array
+    responses: Array
+    other: Array
+    other_response: Array
+    rows: NDArray[np.intp] | None
+
+
+class Population(Protocol):
+    """Draws cores and the record that stands where the target does not."""
+
+    @property
+    def name(self) -> str:
+        """Name in the configuration and the report."""
+        ...
+
+    def draw(self, rngs: Sequence[np.random.Generator], *, core: int) -> Draw:
+        """One core of `core` records and one other record from each generator."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Records drawn with replacement from a table.
+
+    Attributes:
+        data: All rows.
+        rows: Rows that may be drawn; a target that must not be in the pool is not among them.
+        name: "data" for the private records themselves, "file" for a public table.
+
+    Raises:
+        InputError: No row may be drawn.
+    """
+
+    data: Dataset
+    rows: NDArray[np.intp]
+    name: str
+
+    def __post_init__(self) -> None:
+        if len(self.rows) == 0:
+            raise InputError('the population is empty: every record is a target; use targets = "all" or a file')
+
+    def draw(self, rngs: Sequence[np.random.Generator], *, core: int) -> Draw:
+        """Rows drawn with replacement."""
+        rows = self.rows[np.stack([rng.integers(len(self.rows), size=core + 1) for rng in rngs])]
+        covariates, responses = self.data.covariates[rows], self.data.responses[rows]
+        return Draw(covariates[:, :-1], responses[:, :-1], covariates[:, -1], responses[:, -1], rows)
+
+
+@dataclass(frozen=True)
+class Jump:
+    """The published stress test: a noiseless jump at 1/2 on [0, 1] (THEORY section 8).
+
+    The dataset without the target has ``floor(n/2)`` covariates uniform on the left half and the rest on the right;
+    with it, the target at 1/2 takes the place of one on the right. ``y = sign(x - 1/2)``.
+
+    Attributes:
+        label_noise: m; responses become ``y (1 - m) + U[-m, m]``.
+
+    Raises:
+        InputError: The label noise is not in [0, 1].
+    """
+
+    label_noise: float = 0.0
+    name: str = "jump"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.label_noise <= 1.0:
+            raise InputError(f"label_noise must be in [0, 1], got {self.label_noise!r}")
+
+    def check(self, release: Release) -> None:
+        """Raise `InputError` unless the records of the test fit the release's premises."""
+        sides = release.domain.sides
+        if sides.shape != (1, 2) or sides[0, 0] > 0.0 or sides[0, 1] < 1.0:
+            raise InputError(f"the jump population needs a domain that holds [0, 1], got {sides.tolist()}")
+        if release.response_bound < 1.0:
+            raise InputError(f"the jump population has responses +-1, above response_bound {release.response_bound:g}")
+        if release.records < 2:
+            raise InputError(f"the jump population needs at least 2 records, got {release.records}")
+
+    @property
+    def target(self) -> Dataset:
+        """The attacked record: on the jump, with response +1."""
+        return Dataset([[0.5]], [1.0])
+
+    def draw(self, rngs: Sequence[np.random.Generator], *, core: int) -> Draw:
+        """Stratified covariates; the other record is on the right."""
+        left = math.floor((core + 1) / 2)
+        side = np.where(np.arange(core + 1) < left, 0.0, 0.5)
+        sign = np.where(side > 0, 1.0, -1.0)
+        uniform = np.stack([rng.random((2, core + 1)) for rng in rngs])
+        covariates = (side + 0.5 * uniform[:, 0])[..., None]
+        responses = sign * (1.0 - self.label_noise) + self.label_noise * (2.0 * uniform[:, 1] - 1.0)
+        return Draw(covariates[:, :-1], responses[:, :-1], covariates[:, -1], responses[:, -1], None)
