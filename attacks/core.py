@@ -81,7 +81,7 @@ def _core_chunk(task: _Task, chunk: range) -> list[CoreScores]:
     for target in chunk:
         row, replacement = task.rows[target], task.replacements.record(target)
         contrast = task.mechanism.contrast(task.data.without(row), task.data.record(row), replacement)
-        sides, jitters = [], []
+        sides, jitters = [], [contrast.law.jitter]
         for side, data in enumerate((task.data, task.data.replaced(row, replacement))):
             seed = np.random.SeedSequence(task.seed, spawn_key=(_RELEASE, row, side))
             scores, jitter = _simulate(task.mechanism, data, contrast, task.trials, seed)

@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms import (
+    OWN,
     Array,
     Blocks,
-    Centred,
     Dataset,
-    ExactPosterior,
     InputError,
     Mechanism,
     Moments,
-    Noised,
     extended_moments,
     stacked_blocks,
 )
@@ -27,9 +25,6 @@ from .populations import Draw, Pool, Population
 
 _STACKED = 64  # cores of at most this size are solved many at once
 _LARGEST_POOL_MATRIX = 2000  # rows; its kernel matrix is computed once and takes 32 MB
-
-# Exactly these classes draw a released value from its own law; any other, a subclass too, is asked for samples.
-_OWN = (ExactPosterior, Noised, Centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +70,7 @@ def seconds_a_pair(mechanism: Mechanism, targets: int) -> float:
     size = mechanism.release.records
     distinct = min(size, 0.65 * size + 25)  # rows, when drawn with replacement
     each = 6e-5 + 1.1e-11 * distinct**3 + 1.5e-9 * size**2 + 2e-11 * size**2 * targets
-    if type(mechanism) not in _OWN:
+    if type(mechanism) not in OWN:
         each += 2 * targets * (1e-3 + 2e-10 * size**3)
     return each
 
@@ -83,7 +78,7 @@ def seconds_a_pair(mechanism: Mechanism, targets: int) -> float:
 def release_values(study: Study, draw: Draw, rngs: list[np.random.Generator]) -> Array:
     """Released values where the adversary looks, ``(2, B, T, L)``."""
     mechanism, paths, count = study.mechanism, study.mechanism.release.paths, len(study.targets)
-    if type(mechanism) in _OWN:
+    if type(mechanism) in OWN:  # the value's own law is what their sampler draws from; any other is asked for samples
         law = mechanism.value_law(posterior_moments(study, draw))
         normal = np.stack([rng.standard_normal((2, count, paths)) for rng in rngs], axis=1)
         return law.mean[..., None] + np.sqrt(law.variance)[..., None] * normal

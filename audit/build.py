@@ -85,23 +85,23 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
         jump.check(release)
         mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
         return Subject(None, mechanism, regime, jump)
-    data, table, clipped = _load(config, config.data, config.data.file)
+    data, table, clipped = _load(config, config.data, config.data.file, "data.file")
     if len(data) < 2:
         raise InputError(f"{config.folder / config.data.file}: has 1 record: an audit needs at least 2")
     release = build_release(config, records=len(data))
     _check_rows(config.folder / config.data.file, table, release, data)
     pool = None
     if config.population.file is not None:
-        known, pool_table, _ = _load(config, config.data, config.population.file)
+        known, pool_table, _ = _load(config, config.data, config.population.file, "population.file")
         _check_rows(config.folder / config.population.file, pool_table, replace(release, records=len(known)), known)
         pool = Pool(known, np.arange(len(known)), "file")
     mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
     return Subject(data, mechanism, regime, pool, table.sha256, clipped)
 
 
-def _load(config: AuditConfig, section: DataConfig, file: Path) -> tuple[Dataset, Table, int]:
+def _load(config: AuditConfig, section: DataConfig, file: Path, key: str) -> tuple[Dataset, Table, int]:
     """A table of records, with clipping if it was asked for, and how many responses were clipped."""
-    table = _read(config.folder / file, [*section.covariates, section.response], section)
+    table = _read(config.folder / file, [*section.covariates, section.response], section, key)
     covariates, responses = table.values[:, :-1], table.values[:, -1]
     bound, clipped = config.release.response_bound, 0
     if section.clip_responses:
@@ -188,13 +188,13 @@ def _points(config: AuditConfig, domain: Domain) -> Array | None:
     if isinstance(points, Path):
         if config.data is None:
             raise InputError("release.points is a file, but without [data] its columns have no names: list the points")
-        return _read(config.folder / points, config.data.covariates, config.data).values
+        return _read(config.folder / points, config.data.covariates, config.data, "release.points").values
     lengths = {len(point) for point in points}
     if lengths != {domain.dimension}:
         raise InputError(f"release.points must be a list of points with {domain.dimension} coordinate(s) each")
     return np.array(points, dtype=np.float64)
 
 
-def _read(path: Path, columns: list[str], section: DataConfig) -> Table:
+def _read(path: Path, columns: list[str], section: DataConfig, key: str) -> Table:
     header = section.header if isinstance(section.header, bool) else tuple(section.header)
-    return read_table(path, columns, Format(section.decimal, section.thousands, header, section.separator))
+    return read_table(path, columns, Format(section.decimal, section.thousands, header, section.separator), key=key)

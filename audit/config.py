@@ -5,12 +5,15 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
 
 from ..mechanisms import InputError
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Probability = Annotated[float, Field(gt=0, lt=1)]
+Number = Annotated[float, Strict()]
+Whole = Annotated[int, Strict()]
+Flag = Annotated[bool, Strict()]
+Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
+Probability = Annotated[Number, Field(gt=0, lt=1)]
 
 
 class _Section(BaseModel):
@@ -23,12 +26,12 @@ class DataConfig(_Section):
     file: Path = Field(description="the path of a CSV file, relative to the configuration")
     covariates: list[str] = Field(min_length=1, description="a list of column names")
     response: str = Field(description="a column name")
-    clip_responses: bool = Field(default=False, description="true to clip responses to +-response_bound, or false")
+    clip_responses: Flag = Field(default=False, description="true to clip responses to +-response_bound, or false")
     decimal: str = Field(default=".", description='the decimal mark, "." or ","')
     thousands: str | None = Field(
         default=None, description='the thousands separator, such as "," (leave it out for none)'
     )
-    header: bool | list[str] = Field(default=True, description="true, false, or a list of column names")
+    header: Flag | list[str] = Field(default=True, description="true, false, or a list of column names")
     separator: str | None = Field(
         default=None, min_length=1, max_length=1, description="the column separator, one character"
     )
@@ -44,7 +47,7 @@ class DataConfig(_Section):
 class GridConfig(_Section):
     """``points = {shape = [60, 60]}``: a regular grid over the domain."""
 
-    shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, description="points a side of the domain")
+    shape: list[Annotated[Whole, Field(ge=1)]] = Field(min_length=1, description="points a side of the domain")
 
 
 class ReleaseConfig(_Section):
@@ -57,13 +60,13 @@ class ReleaseConfig(_Section):
     length_scale: Positive = Field(description="a positive number, in units of the covariates")
     ridge: Positive = Field(description="a positive number: the noise's standard deviation over the kernel's")
     scale: Positive = Field(default=1.0, description="a positive number: the standard deviation of the prior")
-    prior_noise: float = Field(default=0.0, ge=0, description="0 or a positive number, for mechanism noised")
-    paths: int = Field(default=1, ge=1, description="a whole number, at least 1")
-    domain: list[tuple[float, float]] = Field(min_length=1, description="a list of [low, high], one a covariate")
+    prior_noise: Number = Field(default=0.0, ge=0, description="0 or a positive number, for mechanism noised")
+    paths: Whole = Field(default=1, ge=1, description="a whole number, at least 1")
+    domain: list[tuple[Number, Number]] = Field(min_length=1, description="a list of [low, high], one a covariate")
     response_bound: Positive = Field(description="a positive number that no response exceeds in size")
     regime: Literal["bounded", "exponential_1d"] = Field(default="bounded", description="bounded or exponential_1d")
-    records: int | None = Field(default=None, ge=1, description="the public number of records")
-    points: list[list[float]] | GridConfig | Path | None = Field(
+    records: Whole | None = Field(default=None, ge=1, description="the public number of records")
+    points: list[list[Number]] | GridConfig | Path | None = Field(
         default=None, description="a list of points, {shape = [60, 60]} or a CSV file; leave it out for everywhere"
     )
 
@@ -75,7 +78,7 @@ class PopulationConfig(_Section):
         default=None, description="data, file or jump; left out, file if there is one, else data"
     )
     file: Path | None = Field(default=None, description="a CSV file with the columns of the data")
-    label_noise: float = Field(default=0.0, ge=0, le=1, description="a number from 0 to 1, for source jump")
+    label_noise: Number = Field(default=0.0, ge=0, le=1, description="a number from 0 to 1, for source jump")
 
     @model_validator(mode="after")
     def _consistent(self) -> "PopulationConfig":
@@ -96,7 +99,7 @@ class PopulationConfig(_Section):
 class ComputeConfig(_Section):
     """``[compute]``: where the work is done. It never changes a result."""
 
-    workers: Literal["auto", "serial"] | Annotated[int, Field(ge=1)] = Field(
+    workers: Literal["auto", "serial"] | Annotated[Whole, Field(ge=1)] = Field(
         default="auto", description='"auto", "serial" or a number of worker processes'
     )
 
@@ -112,17 +115,17 @@ class AuditPlan(_Section):
     adversaries: list[Literal["core", "population"]] = Field(
         default=["core"], min_length=1, description='a list of "core" and "population"'
     )
-    shadows: int = Field(default=2000, ge=2, description="a whole number, at least 2")
+    shadows: Whole = Field(default=2000, ge=2, description="a whole number, at least 2")
 
-    targets: Literal["all"] | Annotated[int, Field(ge=1)] | list[Annotated[int, Field(ge=0)]] = Field(
+    targets: Literal["all"] | Annotated[Whole, Field(ge=1)] | list[Annotated[Whole, Field(ge=0)]] = Field(
         default=5, description='a number of records, a list of row numbers (0-based), or "all"'
     )
-    replacements: int = Field(default=31, ge=1, description="a whole number, at least 1")
+    replacements: Whole = Field(default=31, ge=1, description="a whole number, at least 1")
     delta: Probability = Field(default=1e-3, description="a probability strictly between 0 and 1, not 1/delta")
     significance: Probability = Field(default=0.05, description="a probability strictly between 0 and 1")
-    claimed_epsilon: float | None = Field(default=None, ge=0, description="0 or a positive number")
-    trials: int = Field(default=20_000, ge=2, description="a whole number, at least 2")
-    seed: int = Field(default=0, ge=0, description="a whole number, 0 or more")
+    claimed_epsilon: Number | None = Field(default=None, ge=0, description="0 or a positive number")
+    trials: Whole = Field(default=20_000, ge=2, description="a whole number, at least 2")
+    seed: Whole = Field(default=0, ge=0, description="a whole number, 0 or more")
 
     @field_validator("adversaries")
     @classmethod
@@ -166,6 +169,8 @@ class AuditConfig(_Section):
             return self
         if self.population.kind == "jump":
             raise ValueError("population.source = 'jump' makes its own records: leave [data] out")
+        if len({*self.data.covariates, self.data.response}) <= len(self.data.covariates):
+            raise ValueError("data.covariates and data.response name a column twice: each may be used once")
         sides, covariates = len(self.release.domain), len(self.data.covariates)
         if sides != covariates:
             raise ValueError(
@@ -216,7 +221,8 @@ def _explain(error: ValidationError) -> str:
     """The first problem as one line: value, rule, remedy; and how many more there are."""
     problems = error.errors()
     # A union reports every branch it tried; the one for the value itself comes last and has the shortest path.
-    first = problems[0]
+    # An unknown key is often a misspelt one that is then also missing: name it first.
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     model: Any = AuditConfig
     place: list[str] = []
     remedy = ""
@@ -226,7 +232,7 @@ def _explain(error: ValidationError) -> str:
             place.append(str(step))
             remedy, model = fields[step].description or "", _section(fields[step].annotation)
     name = ".".join(place) or "configuration"
-    more = {problem["loc"][: len(place)] for problem in problems} - {first["loc"][: len(place)]}
+    more = {problem["loc"][:2] for problem in problems} - {first["loc"][:2]}  # section and key
     tail = f" (and {len(more)} more problem(s))" if more else ""
     if first["type"] == "extra_forbidden":
         key = str(first["loc"][-1])

@@ -54,7 +54,8 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
         todo = np.flatnonzero(active.any(axis=1))
         candidate = np.where(active[todo], rank[todo], -np.inf).argmax(axis=1)
         active[todo, candidate] = False
-        epsilon = solve_epsilon(form(todo, candidate), delta, paths=paths)
+        # Twelve digits: what rounding adds must not decide which of two equal records is the more exposed.
+        epsilon = _significant(solve_epsilon(form(todo, candidate), delta, paths=paths))
         improved = epsilon > best[todo]
         best[todo[improved]], which[todo[improved]] = epsilon[improved], candidate[improved]
         active &= ceiling > best[:, None]
@@ -64,3 +65,7 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
             rank[row, pair] = value
             active[row, pair] = value > np.log(delta)
     return Exposure(best, which % count)
+
+
+def _significant(values: Array) -> Array:
+    return np.array([float(f"{value:.12g}") for value in values])

@@ -1,6 +1,7 @@
 """Read a table of records from a CSV file, strictly: nothing is dropped, guessed or coerced in silence."""
 
 import csv
+import difflib
 import hashlib
 import io
 import re
@@ -65,8 +66,8 @@ class Table:
     sha256: str
 
 
-def read_table(path: Path, columns: list[str], file_format: Format) -> Table:
-    """Read `columns` of a CSV file as numbers.
+def read_table(path: Path, columns: list[str], file_format: Format, *, key: str = "data.file") -> Table:
+    """Read `columns` of a CSV file as numbers; `key` is the configuration's name for the file.
 
     Raises:
         InputError: No such file, not text, a missing column, a row of another length, a cell that is not a
@@ -74,8 +75,9 @@ def read_table(path: Path, columns: list[str], file_format: Format) -> Table:
     """
     try:
         raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}): check data.file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no such path"
+        raise InputError(f"{path}: cannot be read ({reason}): check {key}") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -137,14 +139,16 @@ def _why_not(path: Path, columns: list[str], file_format: Format, reading: tuple
     if names is None:
         return f"{path}: is empty: give a header and at least 2 records"
     missing = [name for name in columns if name not in names]
-    if missing and file_format.header is True and any(file_format.number.fullmatch(name) for name in names):
+    # The first line may be a private record: it is never shown, except a name that nearly is the one asked for.
+    if missing and file_format.header is True and any(re.search("[0-9]", name) for name in names):
         return (
-            f"{path}: has no column {missing[0]!r}, and its first line is made of numbers: if it has no header, set "
-            "data.header to the list of column names"
+            f"{path}: has no column {missing[0]!r}, and there are numbers in its first line: if it has no header, set "
+            "data.header to the list of column names; else correct the name"
         )
     if missing:
-        found = ", ".join(map(repr, names))
-        return f"{path}: has no column {missing[0]!r}; it has {found}: correct data.covariates or data.response"
+        near = difflib.get_close_matches(missing[0], names, n=1, cutoff=0.75)
+        hint = f"did you mean {near[0]!r}?" if near else "correct the name, or set data.header if there is no header"
+        return f"{path}: has no column {missing[0]!r} among its {len(names)}: {hint}"
     line, cells = next((line, cells) for line, cells in rows if len(cells) != len(names))
     return f"{path}, line {line}: has {len(cells)} cells where {len(names)} columns are named: repair the line"
 

@@ -33,12 +33,23 @@ class Evidence:
     largest_provable: float
 
 
+def exceeds(exact: float, certified: float) -> bool:
+    """Whether an exact value lies above a certificate by more than rounding."""
+    return exact > certified * (1.0 + 1e-9) + 1e-6
+
+
 def rule(
-    claimed: float, *, worst_exact: float | None, worst_record: int | None, evidence: Sequence[Evidence]
+    claimed: float,
+    *,
+    certified: float,
+    worst_exact: float | None,
+    worst_record: int | None,
+    evidence: Sequence[Evidence],
 ) -> Ruling:
     """Set the evidence against the claimed epsilon.
 
-    VIOLATED when the exact epsilon of a record's pair exceeds the claim (proved without sampling) or a lower
+    VIOLATED when the exact epsilon of a record's pair exceeds the claim (or the certificate, which then is no
+    certificate of the stated law: proved without sampling) or a lower
     confidence bound does (shown at its significance); INCONCLUSIVE when no attack could have shown a violation
     with this design; NOT_REFUTED otherwise.
     """
@@ -47,6 +58,12 @@ def rule(
         f"the {refuting.adversary} attack on {_named(refuting.record)} shows epsilon of at least "
         f"{refuting.bound.value:.4g} by releases, at significance {refuting.bound.significance:.3g}"
     )
+    if worst_exact is not None and exceeds(worst_exact, certified):
+        return Ruling(
+            Verdict.VIOLATED,
+            f"the exact epsilon of {_named(worst_record)} is {worst_exact:.4g}, above the certified {certified:.4g}: "
+            "the certificate does not hold for the law that the mechanism states",
+        )
     if worst_exact is not None and worst_exact > claimed:
         reason = (
             f"the exact epsilon of record {worst_record} is {worst_exact:.4g}, above the claimed {claimed:.4g}: "

@@ -89,6 +89,8 @@ class Domain:
         if np.any(box[:, 0] > box[:, 1]):
             row = int(np.argmax(box[:, 0] > box[:, 1]))
             raise InputError(f"domain side {row} is {box[row].tolist()}: the first number must not be larger")
+        if np.abs(box).max() > 1e150:
+            raise InputError(f"domain reaches {np.abs(box).max():g}: at most 1e+150 in either direction")
         object.__setattr__(self, "sides", box)
 
     @property

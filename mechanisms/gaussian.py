@@ -8,7 +8,9 @@ a closed form: with ``q = eta^2 / (sigma^2 + eta^2)``,
 and ``s`` is ``[f(x) - k_x^T (K_C + r^2 I / q)^-1 f(X_C)] / (sigma^2 + eta^2)``, less the same of the mean.
 (Write ``k_C = (k^-1 + P / r^2)^-1``, P the projection on the core's locations, and expand
 ``k_C (sigma^2 k_C + eta^2 k)^-1 k_C`` in partial fractions.) With ``eta = 0`` this is ``k_C / sigma^2`` and
-``f(x) / sigma^2``: the two-point reduction. The difference loses ``eta^2 / sigma^2`` times the rounding unit.
+``f(x) / sigma^2``: the two-point reduction. The share of the variance that a record leaves needs no difference:
+``1 - drop <w, w> = (r^2 + q k_C*) / (v + r^2)``. ``<w, w>`` does, and where its digits are gone (dense records, tiny
+ridge, noise far above the scale) a `NumericalError` says so.
 """
 
 from dataclasses import dataclass
@@ -20,9 +22,12 @@ from .arrays import Array
 from .base import Contrast
 from .cholesky import Factor, factorise
 from .data import Dataset, Record
+from .errors import NumericalError
 from .pair import PairLaw
 from .posterior import Posterior, condition
 from .release import Release
+
+_FEWEST_DIGITS = 1e-10  # a difference of numbers of order 1 must be this large: then six of its digits are right
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,26 +81,32 @@ def path_contrast(
     covariance = given_core.covariance(ends, ends)
     spread = np.diag(covariance) + given_core.noise
     residual = responses - given_core.mean(ends)
+    jitter, drop = given_core.factor.jitter, scale**2 / spread
     if release.points is not None:
         points = release.points
         reach = given_core.covariance(points, ends)
         base = scale**2 * given_core.covariance(points, points)
         if prior_noise:
             base += prior_noise**2 * release.kernel(points, points)
-        weights = factorise(base).solve(reach)
+        factor = factorise(base)
+        weights, jitter = factor.solve(reach), max(jitter, factor.jitter)
         gram = reach.T @ weights
+        kept = _kept_by_difference(drop * np.diag(gram))
     elif prior_noise == 0.0:
         points, weights = ends, np.eye(2) / scale**2
         gram = covariance / scale**2
+        kept = given_core.noise / spread
     else:
         points, total = np.concatenate([core.covariates, ends]), scale**2 + prior_noise**2
         share = prior_noise**2 / total
         smoother = condition(core, kernel=release.kernel, ridge=release.ridge / np.sqrt(share))
         pull = smoother.factor.solve(release.kernel(core.covariates, ends))
         weights = np.concatenate([-pull, np.eye(2)]) / total
-        gram = (covariance - share * smoother.covariance(ends, ends)) / scale**2
-    tilt, drop = residual / spread, scale**2 / spread
-    law = PairLaw(*(np.asarray(value) for value in (*tilt, *drop, gram[0, 0], gram[1, 1], gram[0, 1])))
+        smooth = smoother.covariance(ends, ends)
+        gram = _noised_gram(covariance, smooth, share) / scale**2
+        kept = (given_core.noise + share * np.diag(smooth)) / spread
+    numbers = (*(residual / spread), *drop, gram[0, 0], gram[1, 1], gram[0, 1], *kept)
+    law = PairLaw(*(np.asarray(value) for value in numbers), jitter=jitter)
     return Contrast(points, weights, given_core.mean(points) @ weights, law)
 
 
@@ -113,29 +124,60 @@ def leave_one_out_laws(
     alpha = posterior.factor.solve(data.responses)
     mean_prime = posterior.mean(replacements.covariates) - (alpha / base.precision)[:, None] * base.pull
     spread_prime = base.variance_prime + posterior.noise
+    drop, drop_prime = scale**2 * base.precision, scale**2 / spread_prime
+    jitter = posterior.factor.jitter
     if release.points is not None:
-        gram, gram_prime, cross = _gram_at_points(
+        at_points = _gram_at_points(
             posterior, replacements.covariates, base, release.points, scale=scale, prior_noise=prior_noise
         )
+        gram, gram_prime, cross, kept = at_points.own, at_points.prime, at_points.cross, at_points.kept
+        kept_prime = _kept_by_difference(drop_prime * gram_prime)
+        jitter = max(jitter, at_points.jitter)
     else:
         gram, gram_prime, cross = base.variance, base.variance_prime, base.covariance
+        kept, kept_prime = posterior.noise * base.precision, posterior.noise / spread_prime
         if prior_noise:
             share = prior_noise**2 / (scale**2 + prior_noise**2)
             smoother = condition(data, kernel=release.kernel, ridge=release.ridge / np.sqrt(share))
             smooth = _left_out(smoother, replacements.covariates)
-            gram = gram - share * smooth.variance
-            gram_prime = gram_prime - share * smooth.variance_prime
+            gram = _noised_gram(gram, smooth.variance, share)
+            gram_prime = _noised_gram(gram_prime, smooth.variance_prime, share)
             cross = cross - share * smooth.covariance
+            kept = kept + share * smooth.variance * base.precision
+            kept_prime = kept_prime + share * smooth.variance_prime / spread_prime
         gram, gram_prime, cross = gram / scale**2, gram_prime / scale**2, cross / scale**2
     return PairLaw(
         alpha[:, None],
         (replacements.responses - mean_prime) / spread_prime,
-        scale**2 * base.precision[:, None],
-        scale**2 / spread_prime,
-        np.maximum(gram, 0.0)[:, None],
-        np.maximum(gram_prime, 0.0),
+        drop[:, None],
+        drop_prime,
+        gram[:, None],
+        gram_prime,
         cross,
+        kept[:, None],
+        kept_prime,
+        jitter=jitter,
     )
+
+
+def _noised_gram(plain: Array, smooth: Array, share: float) -> Array:
+    """``k_C - q k_C*``, refused where the difference has lost its digits."""
+    difference = plain - share * smooth
+    own = np.diag(difference) if difference.ndim == 2 and difference.shape == (2, 2) else difference
+    if np.any(own < _FEWEST_DIGITS):
+        raise NumericalError(
+            f"the exact leakage of a noised release has lost its digits (a difference of {float(own.min()):.2g}): "
+            "use a larger ridge, or less prior noise against the scale"
+        )
+    return np.asarray(difference)
+
+
+def _kept_by_difference(used: Array) -> Array:
+    """``1 - used`` for paths at listed points, refused where nothing is left of it."""
+    kept = 1.0 - used
+    if np.any(kept < _FEWEST_DIGITS):
+        raise NumericalError("the exact leakage at the listed points has lost its digits: use a larger ridge")
+    return np.asarray(kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +202,17 @@ def _left_out(posterior: Posterior, ends: Array) -> _LeftOut:
     return _LeftOut(precision, pull, variance, covariance, variance_prime)
 
 
+@dataclass(frozen=True, eq=False)
+class _AtPoints:
+    """Gram matrices at listed points: of the record ``(n,)``, the replacement and both ``(n, J)``."""
+
+    own: Array
+    prime: Array
+    cross: Array
+    kept: Array  # 1 - drop * own, (n,)
+    jitter: float
+
+
 def _gram_at_points(
     posterior: Posterior,
     ends: Array,
@@ -168,7 +221,7 @@ def _gram_at_points(
     *,
     scale: float,
     prior_noise: float,
-) -> tuple[Array, Array, Array]:
+) -> _AtPoints:
     """Gram matrices when the path is released at listed points only: one factor for all pairs.
 
     The covariance given core i is that given all the data plus ``scale^2 a_i c_i c_i^T`` with
@@ -189,4 +242,6 @@ def _gram_at_points(
     prime_c = np.square(end_part).sum(axis=0) + 2.0 * mixed * weight + own * weight**2
     update = scale**2 * base.precision[:, None]
     kept = 1.0 + update * own_c
-    return (own_c / kept)[:, 0], prime_c - update * cross_c**2 / kept, cross_c / kept
+    own_kept = (own_c / kept)[:, 0]
+    prime = np.maximum(prime_c - update * cross_c**2 / kept, 0.0)
+    return _AtPoints(own_kept, prime, cross_c / kept, (1.0 / kept)[:, 0], factor.jitter)

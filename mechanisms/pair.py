@@ -10,12 +10,13 @@ core alone, and let ``w, w'`` be the whitened ``k_C(x, .), k_C(x', .)``. Then
 for every mechanism in this package; only the Gram matrix of ``w, w'`` depends on which it is.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from .arrays import Array
+from .errors import NumericalError
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +28,13 @@ class PairLaw:
         tilt_prime: The same for the replacement.
         drop: ``sigma^2 / (v + r^2)``.
         drop_prime: The same for the replacement.
-        gram: ``<w, w>``; ``drop * gram < 1``.
+        gram: ``<w, w>``.
         gram_prime: ``<w', w'>``.
         gram_cross: ``<w, w'>``.
+        kept: ``1 - drop * gram``, the share of the variance along w that the record leaves. Stated by itself because
+            the difference loses all its digits when the ridge is small.
+        kept_prime: ``1 - drop_prime * gram_prime``.
+        jitter: Largest variance that had to be added to factorise a covariance; usually 0.
     """
 
     tilt: Array
@@ -39,6 +44,9 @@ class PairLaw:
     gram: Array
     gram_prime: Array
     gram_cross: Array
+    kept: Array
+    kept_prime: Array
+    jitter: float = field(default=0.0, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,6 +62,8 @@ class PairLaw:
             self.gram,
             self.gram_prime,
             self.gram_cross,
+            self.kept,
+            self.kept_prime,
         )
 
     def swapped(self) -> Self:
@@ -66,31 +76,33 @@ class PairLaw:
             self.gram_prime,
             self.gram,
             self.gram_cross,
+            self.kept_prime,
+            self.kept,
+            jitter=self.jitter,
         )
 
     def centred(self) -> Self:
         """The same pair when the release carries no posterior mean."""
         zero = np.zeros(())
-        return type(self)(zero, zero, self.drop, self.drop_prime, self.gram, self.gram_prime, self.gram_cross)
+        return replace(self, tilt=zero, tilt_prime=zero)
 
     def flat(self) -> Self:
         """The same pairs as arrays of one dimension."""
-        return type(self)(*(np.broadcast_to(value, self.shape).ravel() for value in self._fields()))
+        return type(self)(*(np.broadcast_to(value, self.shape).ravel() for value in self._fields()), jitter=self.jitter)
 
     def __getitem__(self, index: Any) -> Self:
         """Some of the pairs, by any numpy index."""
-        return type(self)(*(np.broadcast_to(value, self.shape)[index] for value in self._fields()))
+        return type(self)(*(np.broadcast_to(value, self.shape)[index] for value in self._fields()), jitter=self.jitter)
 
     def log_likelihood_ratio(self, s: Array, s_prime: Array) -> Array:
         """``log dP_D / dP_D'`` of one path from its two statistics; higher speaks for D (THEORY section 6)."""
-        return _log_density(s, self.tilt, self.drop, self.gram) - _log_density(
-            s_prime, self.tilt_prime, self.drop_prime, self.gram_prime
+        return _log_density(s, self.tilt, self.drop, self.gram, self.kept) - _log_density(
+            s_prime, self.tilt_prime, self.drop_prime, self.gram_prime, self.kept_prime
         )
 
 
-def _log_density(s: Array, tilt: Array, drop: Array, gram: Array) -> Array:
+def _log_density(s: Array, tilt: Array, drop: Array, gram: Array, kept: Array) -> Array:
     """Log density of the path under one dataset against the core alone, by the rank-one update."""
-    kept = 1.0 - drop * gram
     residual = s - tilt * gram
     density = tilt * s - 0.5 * tilt**2 * gram - 0.5 * (drop / kept) * residual**2 - 0.5 * np.log(kept)
     return np.asarray(density)
@@ -116,8 +128,18 @@ def quadratic_form(law: PairLaw) -> QuadraticForm:
 
     Curvatures are formed as differences from the identity, never as ``lambda - 1``, so nearly identical
     datasets keep their digits. Where ``w`` and ``w'`` coincide the second coordinate is exactly empty.
+
+    Raises:
+        NumericalError: A number of a pair is NaN or infinite, or a variance is not positive: nothing follows from it.
     """
     law = law.flat()
+    broken = ~np.all([np.isfinite(value) for value in law._fields()], axis=0)
+    broken |= (law.kept <= 0) | (law.kept_prime <= 0) | (law.gram < 0) | (law.gram_prime < 0)
+    if broken.any():
+        raise NumericalError(
+            f"the law of pair {int(broken.argmax())} ({int(broken.sum())} of {len(broken)}) is not defined in float64: "
+            "use a larger ridge"
+        )
     length, length_prime = np.sqrt(law.gram), np.sqrt(law.gram_prime)
     product = length * length_prime
     cosine = np.ones_like(product)
@@ -127,8 +149,8 @@ def quadratic_form(law: PairLaw) -> QuadraticForm:
     along = length_prime * cosine
     # In the basis (w / |w|, orthogonal): covariance under D is diag(kept, 1), precision under D' is
     # I + gain w' w'^T.
-    kept = 1.0 - law.drop * law.gram
-    gain = law.drop_prime / (1.0 - law.drop_prime * law.gram_prime)
+    kept = law.kept
+    gain = law.drop_prime / law.kept_prime
     excess = np.empty((*law.shape, 2, 2))
     excess[..., 0, 0] = -law.drop * law.gram + gain * kept * along**2
     excess[..., 0, 1] = excess[..., 1, 0] = gain * np.sqrt(kept) * along * across

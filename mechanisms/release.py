@@ -41,12 +41,18 @@ class Release:
     points: Array | None = None
 
     def __post_init__(self) -> None:
-        for name in ("ridge", "scale", "response_bound"):
+        # Beyond these float64 cannot hold what follows from them; nothing that is released lies there.
+        for name, least, most in (("ridge", 1e-6, 1e6), ("scale", 1e-30, 1e30), ("response_bound", 1e-30, 1e30)):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} must be positive, got {value!r}")
-        if not (np.isfinite(self.prior_noise) and self.prior_noise >= 0):
-            raise InputError(f"prior_noise must be 0 or positive, got {self.prior_noise!r}")
+            if not least <= value <= most:
+                raise InputError(f"{name} must be positive, from {least:g} to {most:g}, got {value!r}")
+        if not 0.0 <= self.prior_noise <= 1e30:
+            raise InputError(f"prior_noise must be 0 or positive, at most 1e+30, got {self.prior_noise!r}")
+        if self.response_bound / self.scale > 1e12:
+            raise InputError(
+                f"response_bound = {self.response_bound:g} is more than 1e12 times scale = {self.scale:g}: "
+                "check the units of both"
+            )
         if self.records < 1:
             raise InputError(f"records must be at least 1, got {self.records!r}")
         check_paths(self.paths)

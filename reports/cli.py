@@ -5,15 +5,20 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import click
+import numpy as np
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from .. import __version__
-from ..audit import Verdict, build_subject, load_config, run_audit
+from ..audit import AuditResult, Verdict, build_subject, load_config, run_audit
 from ..mechanisms import InputError, NumericalError
-from .console import print_summary, progress_bar
+from .console import PlainConsole, print_summary, progress_bar
 from .html import render_report
 from .record import as_record, write_private, write_record
+
+_INTERRUPTED = 130
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -54,18 +59,37 @@ def audit(
         raise InputError(f"--out {out}: cannot be made ({error.strerror}): choose another folder") from None
     with progress_bar(Console(stderr=True)) as progress:
         result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=progress)
+    report = render_report(result)  # before anything is written: both files or none
     write_record(as_record(result), out / "audit.json")
-    write_private(render_report(result), out / "report.html")
-    console = Console(highlight=False, soft_wrap=True)
-    print_summary(result, console)
-    console.print(f"report: {out / 'report.html'}", style="dim")
+    write_private(report, out / "report.html")
+    _print_result(result, out / "report.html")
     raise typer.Exit({Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3 if strict else 0}.get(result.verdict, 0))
 
 
-def main() -> None:
-    """Run the command; a failure is one line on stderr and exit status 2."""
+def _print_result(result: AuditResult, report: Path) -> None:
+    """The summary; a reader who has gone away does not change the verdict's exit status."""
+    console = PlainConsole(highlight=False, soft_wrap=True)
     try:
-        app()
+        print_summary(result, console)
+        console.print(Text(f"report: {report}", style="dim"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main() -> None:
+    """Run the command; a failure is one line on stderr and exit status 2, Ctrl-C one line and 130."""
+    try:
+        with np.errstate(all="ignore"):  # what matters is checked; a warning would quote our sources
+            status = app(standalone_mode=False) or 0
+        if status == _INTERRUPTED:  # typer has turned Ctrl-C into a status
+            raise KeyboardInterrupt
+        sys.exit(status)
+    except click.ClickException as error:
+        _fail(f"{error.format_message()} (see gpleak --help)")
+    except (KeyboardInterrupt, click.Abort):
+        print("gpleak: interrupted: nothing was written", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
     except (InputError, NumericalError) as error:
         _fail(str(error))
     except MemoryError:

@@ -25,6 +25,14 @@ from .html import number
 _COLOURS = {"VIOLATED": "bold red", "NOT_REFUTED": "bold blue", "INCONCLUSIVE": "bold yellow"}
 
 
+class PlainConsole(Console):
+    """A console that reports a closed pipe; rich would end the process with status 1, which here means VIOLATED."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the caller decide."""
+        raise BrokenPipeError
+
+
 def print_summary(result: AuditResult, console: Console) -> None:
     """The sandwich and the verdict."""
     best = max(result.attacks, key=lambda attack: attack.epsilon_lower.value)

@@ -88,7 +88,11 @@ def exposure_figure(epsilon: Array, claimed: float) -> str:
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(5.2, 4.4), layout="constrained")
         axes = figure.subplots()
-        axes.hist(epsilon, bins=30, color=BLUE, weights=np.full(len(epsilon), 1.0 / len(epsilon)))
+        # Records that are all alike differ by rounding only: give them a bar of visible width.
+        middle, half = (epsilon.max() + epsilon.min()) / 2, (epsilon.max() - epsilon.min()) / 2
+        half = max(half, 1e-3 * middle, 1e-6)
+        share = np.full(len(epsilon), 1.0 / len(epsilon))
+        axes.hist(epsilon, bins=30, range=(middle - half, middle + half), color=BLUE, weights=share)
         # A claim far from every record would squeeze the histogram into a line; the caption names it anyway.
         if epsilon.min() / 1.5 <= claimed <= 1.5 * epsilon.max():
             axes.axvline(claimed, color=RED, linestyle="--", label="claimed")

@@ -1,10 +1,11 @@
 """``audit.json``: the machine-readable record of an audit. Strict JSON; infinity is the string "Infinity"."""
 
+import hashlib
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -92,9 +93,10 @@ def _release(release: Release) -> dict[str, Any]:
 
 
 def _described(points: Array) -> dict[str, Any]:
-    """Listed points by their number and extent; they are public, but there may be thousands."""
+    """Listed points by number, hash of their float64 bytes and extent; public, but there may be thousands."""
     return {
         "count": len(points),
+        "sha256": hashlib.sha256(points.tobytes()).hexdigest(),
         "extent": np.stack([points.min(axis=0), points.max(axis=0)], axis=1).tolist(),
     }
 
@@ -163,14 +165,17 @@ def load_record(path: Path) -> dict[str, Any]:
 
 
 def write_private(text: str, path: Path) -> None:
-    """Write a text file whole or not at all, with mode 600."""
-    partial = path.with_name(f".{path.name}.partial")
+    """Write a text file whole or not at all, with mode 600 whatever stood there before."""
+    partial = None
     try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        # mkstemp makes a new file of mode 600 under a name nobody could prepare.
+        with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            partial = Path(file.name)
             file.write(text)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        if partial is not None:
+            partial.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written ({error.strerror}): choose another folder with --out") from None
 
 

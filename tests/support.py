@@ -34,6 +34,8 @@ def pair(m, m_prime, v, v_prime, rho, ridge, scale):
         v / scale**2,
         v_prime / scale**2,
         rho / scale**2,
+        ridge**2 / (v + ridge**2),
+        ridge**2 / (v_prime + ridge**2),
     )
     return PairLaw(*(np.asarray(number, dtype=float) for number in numbers))
 

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -170,6 +172,62 @@ def test_usage_errors_are_status_2():
     assert run("audit").returncode == 2
     assert run("audit", "nowhere.toml").returncode == 2
     assert run("nonsense").returncode == 2
+
+
+def test_a_reader_who_goes_away_does_not_change_the_status(tmp_path):
+    """A closed pipe would be status 1, which means VIOLATED."""
+    command = [sys.executable, "-m", "gpleak", "audit", str(EXAMPLE / "audit.toml"), "--out", str(tmp_path), *CORE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        complaint = process.stderr.read()
+        process.wait(timeout=120)
+    assert process.returncode == 0
+    assert complaint == b""
+
+
+def test_interruption_is_one_line_and_status_130(tmp_path):
+    command = [sys.executable, "-m", "gpleak", "audit", str(EXAMPLE / "audit.toml"), "--out", str(tmp_path / "out")]
+    command += [*CORE, "--set", "audit.trials=50000000", "--set", "audit.targets=300"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        while not (tmp_path / "out").exists():  # the folder is made just before the work begins
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        complaint = process.stderr.read().decode()
+        process.wait(timeout=60)
+    assert process.returncode == 130
+    assert complaint.strip() == "gpleak: interrupted: nothing was written"
+
+
+def test_interruption_while_the_libraries_load():
+    code = (
+        "import sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'gpleak.reports.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from gpleak.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr == "gpleak: interrupted: nothing was written\n"
+
+
+def test_output_folder_with_brackets(tmp_path):
+    done = audit(tmp_path / "o[/x]", *CORE, "--set", "audit.trials=50", "--set", "audit.targets=1")
+    assert done.returncode == 0, done.stderr
+    assert "o[/x]" in done.stdout
+
+
+def test_result_does_not_depend_on_blas_threads(tmp_path):
+    """Byte for byte, with one BLAS thread or two around the command."""
+    texts = set()
+    for threads in ("1", "2"):
+        options = [*CORE, "--set", "audit.trials=400", "--set", "audit.targets=1"]
+        options += ["--set", "release.mechanism=noised", "--set", "release.prior_noise=0.1"]
+        audit(tmp_path, *options, OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
+        texts.add(without_timings(tmp_path / "audit.json"))
+    assert len(texts) == 1
 
 
 def test_output_folder_that_cannot_be_made(tmp_path):

@@ -77,6 +77,11 @@ BAD = [
     ("audit.seed=-1", r"audit\.seed = -1"),
     ("audit.claimed_epsilon=-1", r"audit\.claimed_epsilon = -1"),
     ("audit.claimed_epsilon=inf", r"audit\.claimed_epsilon = inf: should be a finite number"),
+    ("release.ridge=true", r"release\.ridge = True: should be a valid number"),
+    ('release.ridge="1"', r"release\.ridge = '1': should be a valid number"),
+    ("audit.targets=true", r"audit\.targets = True"),
+    ("data.covariates=['y']", r"name a column twice"),
+    ("data.zzz=1", r"unknown key 'zzz' in \[data\]: did you mean"),
     ("audit.trails=5", r"unknown key 'trails' in \[audit\]: did you mean 'trials'\?"),
     ("release.rigde=5", r"unknown key 'rigde' in \[release\]: did you mean 'ridge'\?"),
     ("relese.ridge=5", r"unknown key 'relese': did you mean 'release'\?"),
@@ -106,6 +111,9 @@ def test_bad_values_are_refused_in_one_line(folder, override, message):
 def test_missing_keys_and_sections(folder):
     (folder / "audit.toml").write_text(CONFIG.replace("ridge = 1.0\n", ""))
     with pytest.raises(InputError, match=r"release\.ridge is missing: set it to a positive number"):
+        load(folder)
+    (folder / "audit.toml").write_text(CONFIG.replace("ridge = 1.0", "rigde = 1.0"))
+    with pytest.raises(InputError, match=r"unknown key 'rigde' in \[release\]: did you mean 'ridge'\? \(and 1 more"):
         load(folder)
     (folder / "audit.toml").write_text("")
     with pytest.raises(InputError, match=r"release is missing"):
@@ -141,7 +149,7 @@ def test_missing_keys_and_sections(folder):
 
 BAD_SUBJECTS = [
     ("data.file=none.csv", r"none\.csv: cannot be read"),
-    ("data.response=z", r"has no column 'z'; it has 'x', 'y'"),
+    ("data.response=z", r"has no column 'z' among its 2"),
     ("release.domain=[[0.2, 1.0]]", r"line 2: lies outside the public domain .*widen the domain"),
     ("release.response_bound=0.4", r"line 2, 3: has a response above response_bound = 0\.4 .*clip_responses"),
     ("release.records=4", r"release\.records = 4 but data\.csv has 3"),
@@ -152,6 +160,9 @@ BAD_SUBJECTS = [
     ("release.points=[]", r"release\.points must be a list of points"),
     ("release.points=[[0.1, 0.2]]", r"release\.points must be a list of points with 1 coordinate"),
     ("release.points=grid.csv", r"grid\.csv: cannot be read"),
+    ("release.ridge=1e-200", r"ridge must be positive, from 1e-06 to 1e\+06"),
+    ("release.scale=1e-13", r"check the units of both"),
+    ("release.domain=[[-1e308, 1e308]]", r"domain reaches 1e\+308"),
     ("release.domain=[[1.0, 0.0]]", r"first number must not be larger"),
 ]
 

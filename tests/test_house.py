@@ -158,6 +158,14 @@ def test_scripts_work_from_any_folder_and_pass_arguments_on(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "installing" not in done.stderr
     assert json.loads((tmp_path / "gpleak-out" / "audit.json").read_text())["attacks"][0]["trials"] == 400
+    done = subprocess.run(
+        [ROOT / "scripts" / "audit", "--out", "o", "none.toml"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "none.toml: cannot be read" in done.stderr
     config = tmp_path / "own.toml"
     config.write_text((ROOT / "examples" / "king_county" / "audit.toml").read_text())
     done = subprocess.run(

@@ -160,6 +160,26 @@ def test_prior_noise_small_and_large():
     assert 100.0 * far.gram == pytest.approx(nearer.gram, rel=1e-4)
 
 
+@pytest.mark.parametrize("ridge", [1e-2, 1e-4, 1e-6])
+def test_tiny_ridge_keeps_the_digits(ridge):
+    """Isolated records: epsilon r^2 tends to a constant, 7.1293 here (r = 1e-4 and 1e-5 agree to 5 digits)."""
+    data = Dataset([[0.0], [0.5], [1.0]], [1.0, -1.0, 1.0])
+    mechanism = ExactPosterior(release(3, ridge=ridge, scale=1.0, kernel=exponential(0.3)))
+    law = mechanism.leave_one_out(data, Dataset([[0.25], [0.75]], [1.0, -1.0]))
+    reference = ExactPosterior(release(3, ridge=1e-3, scale=1.0, kernel=exponential(0.3)))
+    expected = exact_epsilon(reference.leave_one_out(data, Dataset([[0.25], [0.75]], [1.0, -1.0])), 1e-3) * 1e-6
+    assert exact_epsilon(law, 1e-3) * ridge**2 == pytest.approx(expected, rel=30 * max(ridge, 1e-3))
+
+
+def test_noised_values_without_digits_are_refused():
+    """Dense records, tiny ridge, noise a thousand times the scale: the difference of two posteriors is rounding."""
+    x = np.repeat(np.linspace(0, 1, 4), 5)[:, None]
+    data, other = Dataset(x, np.tile([1.0, -1.0], 10)), Dataset([[0.0]], [1.0])
+    mechanism = Noised(release(20, kernel=matern52(3.0), ridge=1e-3, scale=0.1, prior_noise=100.0))
+    with pytest.raises(NumericalError, match="has lost its digits"):
+        mechanism.leave_one_out(data, other)
+
+
 def test_one_record_is_legal_and_its_core_is_empty():
     data, other = Dataset([[0.3]], [0.8]), Dataset([[0.7]], [-1.0])
     for mechanism in mechanisms(1):
@@ -214,6 +234,10 @@ def test_records_outside_the_rules_are_named():
 @pytest.mark.parametrize(
     "change",
     [
+        {"ridge": 1e-7},
+        {"ridge": 1e200},
+        {"scale": 1e-200},
+        {"response_bound": 1e200},
         {"ridge": 0.0},
         {"ridge": -1.0},
         {"scale": 0.0},

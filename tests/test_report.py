@@ -63,14 +63,22 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, result, monkeypatch):
     path = tmp_path / "audit.json"
     path.write_text("old")
 
-    def full(*_, **__):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fdopen", full)
+    monkeypatch.setattr("pathlib.Path.replace", full)
     with pytest.raises(InputError, match=r"cannot be written \(No space left on device\)"):
         write_record(as_record(result), path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_written_files_are_the_owners_whatever_stood_there(tmp_path, result):
+    path = tmp_path / "audit.json"
+    path.write_text("old")
+    path.chmod(0o666)
+    write_record(as_record(result), path)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 class Outline(HTMLParser):

@@ -24,6 +24,7 @@ from gpleak.mechanisms import (
     exact_epsilon,
     pair_delta,
 )
+from gpleak.reports import render_report
 
 N = 40
 
@@ -183,10 +184,37 @@ class Overconfident(ByScikitLearn):
         self.renyi = lambda _: RenyiCurve(float("inf"), lambda excess: 1e-6 * (1 + excess))
 
 
-def test_a_certificate_below_an_exact_value_gives_no_verdict():
+def test_a_certificate_below_an_exact_value_is_refuted_by_it(monkeypatch):
+    """An outsider's certificate that its own pairs exceed is VIOLATED; in our own code it is a defect: no verdict."""
     data = random_data(np.random.default_rng(50), N, 1)
-    with pytest.raises(NumericalError, match="exceeds the certified epsilon"):
-        run_audit(Subject(data, Overconfident(release(N)), Bounded()), AuditPlan(trials=50))
+    for claim in (None, 30.0):
+        plan = AuditPlan(trials=50, claimed_epsilon=claim)
+        result = run_audit(Subject(data, Overconfident(release(N)), Bounded()), plan)
+        assert result.verdict == Verdict.VIOLATED
+        assert "above the certified" in result.reason
+    monkeypatch.setattr(ExactPosterior, "renyi", lambda self, _: Overconfident(self.release).renyi(None))
+    with pytest.raises(NumericalError, match=r"exceeds the certified epsilon .* gpleak has a defect"):
+        run_audit(Subject(data, ExactPosterior(release(N)), Bounded()), AuditPlan(trials=50))
+
+
+def test_equal_records_are_ranked_by_row_and_reported():
+    """CASES 10, the class: twenty identical rows differ by rounding only."""
+    data = Dataset(np.full((20, 1), 0.4), np.full(20, 0.3))
+    for kind, ridge in ((ExactPosterior, 0.01), (ExactPosterior, 1.0), (ExactPosterior, 3.3), (Centred, 1.0)):
+        result = run_audit(Subject(data, kind(release(20, ridge=ridge)), Bounded()), AuditPlan(trials=50, targets=2))
+        assert result.worst_record == 0
+        assert [attack.record for attack in result.attacks] == [0, 1]
+        assert "<svg" in render_report(result)
+
+
+def test_undefined_laws_are_refused_not_counted_as_no_leak():
+    """CASES 20: a NaN compares false, so it would pass as epsilon 0."""
+    fine = mechanisms(N)[0].leave_one_out(random_data(np.random.default_rng(50), N, 1), Dataset([[0.2]], [1.0]))
+    for name, value in (("tilt", np.nan), ("gram", np.inf), ("kept", 0.0), ("gram_prime", -1e-3)):
+        broken = np.broadcast_to(getattr(fine, name), fine.shape).copy()
+        broken[3] = value
+        with pytest.raises(NumericalError, match=r"the law of pair 3 \(1 of 40\) is not defined"):
+            exposure(dataclasses.replace(fine, **{name: broken}), 1e-3, paths=1)
 
 
 def evidence(value, provable, record=7):
@@ -196,20 +224,20 @@ def evidence(value, provable, record=7):
 
 def test_verdicts():
     quiet = [evidence(0.5, 6.0), evidence(1.0, 6.0)]
-    assert rule(3.0, worst_exact=2.9, worst_record=1, evidence=quiet).verdict == Verdict.NOT_REFUTED
-    by_exact = rule(3.0, worst_exact=3.1, worst_record=1, evidence=quiet)
+    assert rule(3.0, certified=50.0, worst_exact=2.9, worst_record=1, evidence=quiet).verdict == Verdict.NOT_REFUTED
+    by_exact = rule(3.0, certified=50.0, worst_exact=3.1, worst_record=1, evidence=quiet)
     assert by_exact.verdict == Verdict.VIOLATED
     assert "record 1" in by_exact.reason
     assert "without sampling" in by_exact.reason
-    by_attack = rule(3.0, worst_exact=2.0, worst_record=1, evidence=[evidence(3.2, 6.0), *quiet])
+    by_attack = rule(3.0, certified=50.0, worst_exact=2.0, worst_record=1, evidence=[evidence(3.2, 6.0), *quiet])
     assert by_attack.verdict == Verdict.VIOLATED
     assert "record 7" in by_attack.reason
     assert "significance 0.01" in by_attack.reason
-    weak = rule(8.0, worst_exact=2.0, worst_record=1, evidence=quiet)
+    weak = rule(8.0, certified=50.0, worst_exact=2.0, worst_record=1, evidence=quiet)
     assert weak.verdict == Verdict.INCONCLUSIVE
     assert "raise audit.trials" in weak.reason
     # A claim of 0 is a claim, not "unset" (CASES 16).
-    assert rule(0.0, worst_exact=0.1, worst_record=1, evidence=quiet).verdict == Verdict.VIOLATED
+    assert rule(0.0, certified=50.0, worst_exact=0.1, worst_record=1, evidence=quiet).verdict == Verdict.VIOLATED
     for ruling in (by_exact, by_attack, weak):
         assert "private" not in ruling.reason
         assert "safe" not in ruling.reason
