@@ -1,12 +1,13 @@
 """The report as one HTML file: no script, no network, figures inline."""
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from .. import __version__
-from ..audit import SPLIT, AuditResult
+from ..audit import SPLIT, AttackResult, AuditResult
 from .figures import exposure_figure, record_name, roc_figure, sandwich_figure
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -25,6 +26,7 @@ def render_report(result: AuditResult) -> str:
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template("report.html").render(
         result=result,
+        attacks=side_by_side(result.attacks),
         release=result.mechanism.release,
         sandwich=sandwich_figure(result),
         roc=roc_figure(result.attacks),
@@ -37,6 +39,12 @@ def render_report(result: AuditResult) -> str:
             **{name: version(name) for name in _LIBRARIES},
         },
     )
+
+
+def side_by_side(attacks: Sequence[AttackResult]) -> list[AttackResult]:
+    """Attacks on one record next to each other, records in their order of exposure."""
+    place = {record: index for index, record in enumerate(dict.fromkeys(attack.record for attack in attacks))}
+    return sorted(attacks, key=lambda attack: (place[attack.record], attack.adversary))
 
 
 def number(value: float | None) -> str:

@@ -126,7 +126,7 @@ def test_report_says_what_was_found(result):
     for words in ("replace one record", "certified", "For internal use", "Provenance", f"seed</th><td>{result.seed}"):
         assert words in html
     for attack in result.attacks:
-        assert f"<td>record {attack.record}</td>" in html
+        assert f"<td>{attack.record}</td>" in html
 
 
 def test_report_is_the_same_twice(result):
