@@ -1,10 +1,23 @@
 """What can be concluded: configuration, certificate, lower bounds, ROC, verdict, and the flow of an audit."""
 
-from .accountant import Certificate, certify, renyi_epsilon
+from .accountant import (
+    Certificate,
+    certificates,
+    certified_delta,
+    certify,
+    covariance_lower_bound,
+    epsilon_grid,
+    most_paths,
+    renyi_delta,
+    renyi_epsilon,
+    smallest_value,
+)
 from .bounds import EpsilonBound, Split, clopper_pearson_bound, largest_provable_epsilon
-from .build import Subject, build_subject
+from .build import Subject, build_stated, build_subject
+from .certifying import Certification, Solved, certification, curves, solve
 from .config import AuditConfig, AuditPlan, ComputeConfig, load_config
 from .exposure import Exposure, draw_replacements, exposure
+from .gdp import GdpReport, gdp_report
 from .judge import SPLIT
 from .result import AttackResult, AuditResult
 from .roc import Roc, TprAtFpr, auc, roc, tpr_at_fpr
@@ -18,24 +31,39 @@ __all__ = [
     "AuditPlan",
     "AuditResult",
     "Certificate",
+    "Certification",
     "ComputeConfig",
     "EpsilonBound",
     "Exposure",
+    "GdpReport",
     "Roc",
+    "Solved",
     "Split",
     "Subject",
     "TprAtFpr",
     "Verdict",
     "auc",
+    "build_stated",
     "build_subject",
+    "certificates",
+    "certification",
+    "certified_delta",
     "certify",
     "clopper_pearson_bound",
+    "covariance_lower_bound",
+    "curves",
     "draw_replacements",
+    "epsilon_grid",
     "exposure",
+    "gdp_report",
     "largest_provable_epsilon",
     "load_config",
+    "most_paths",
+    "renyi_delta",
     "renyi_epsilon",
     "roc",
     "run_audit",
+    "smallest_value",
+    "solve",
     "tpr_at_fpr",
 ]

@@ -14,6 +14,7 @@ from ..mechanisms import (
     Bounded,
     Centred,
     Dataset,
+    Diagonal,
     Domain,
     ExactPosterior,
     Exponential1D,
@@ -24,13 +25,16 @@ from ..mechanisms import (
     RecordError,
     Regime,
     Release,
+    Rkhs,
+    Separated,
+    diagonal,
     exponential,
     matern32,
     matern52,
     rbf,
     shortened,
 )
-from .config import AuditConfig, DataConfig, GridConfig, ReleaseConfig
+from .config import AuditConfig, DataConfig, GridConfig, ReleaseConfig, check_auditable
 from .ingest import Format, Table, read_table
 
 KERNELS: dict[str, Callable[[float], Kernel]] = {
@@ -38,13 +42,20 @@ KERNELS: dict[str, Callable[[float], Kernel]] = {
     "matern32": matern32,
     "matern52": matern52,
     "rbf": rbf,
+    "diagonal": diagonal,
 }
 MECHANISMS: dict[str, Callable[[Release], Mechanism]] = {
     "posterior": ExactPosterior,
     "noised": Noised,
     "centred": Centred,
 }
-REGIMES: dict[str, Callable[[], Regime]] = {"bounded": Bounded, "exponential_1d": Exponential1D}
+REGIMES: dict[str, Callable[[ReleaseConfig], Regime]] = {
+    "bounded": lambda _: Bounded(),
+    "exponential_1d": lambda _: Exponential1D(),
+    "rkhs": lambda section: Rkhs(section.rkhs_norm or 0.0),
+    "separated": lambda section: Separated(section.separation or 0.0),
+    "diagonal": lambda _: Diagonal(),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +89,8 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
     Raises:
         InputError: The data, the parameters or their combination are not acceptable.
     """
-    regime = REGIMES[config.release.regime]()
+    check_auditable(config)
+    regime = REGIMES[config.release.regime](config.release)
     if config.data is None:
         release = build_release(config, records=config.release.records or 0)
         jump = Jump(config.population.label_noise)
@@ -97,6 +109,20 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
         pool = Pool(known, np.arange(len(known)), "file")
     mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
     return Subject(data, mechanism, regime, pool, table.sha256, clipped)
+
+
+def build_stated(config: AuditConfig, *, allow_code: bool = False) -> tuple[Mechanism, Regime]:
+    """The mechanism and its regime from public parameters alone; the data are opened only if n is not stated.
+
+    Raises:
+        InputError: The parameters or their combination are not acceptable.
+    """
+    if config.release.records is None:
+        subject = build_subject(config, allow_code=allow_code)
+        return subject.mechanism, subject.regime
+    release = build_release(config, records=config.release.records)
+    mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
+    return mechanism, REGIMES[config.release.regime](config.release)
 
 
 def _load(config: AuditConfig, section: DataConfig, file: Path, key: str) -> tuple[Dataset, Table, int]:

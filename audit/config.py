@@ -54,8 +54,8 @@ class ReleaseConfig(_Section):
     """``[release]``: the mechanism and its public parameters."""
 
     mechanism: str = Field(description="posterior, noised, centred or module:Class")
-    kernel: Literal["exponential", "matern32", "matern52", "rbf"] = Field(
-        description="exponential, matern32, matern52 or rbf"
+    kernel: Literal["exponential", "matern32", "matern52", "rbf", "diagonal"] = Field(
+        description="exponential, matern32, matern52, rbf or diagonal"
     )
     length_scale: Positive = Field(description="a positive number, in units of the covariates")
     ridge: Positive = Field(description="a positive number: the noise's standard deviation over the kernel's")
@@ -64,11 +64,27 @@ class ReleaseConfig(_Section):
     paths: Whole = Field(default=1, ge=1, description="a whole number, at least 1")
     domain: list[tuple[Number, Number]] = Field(min_length=1, description="a list of [low, high], one a covariate")
     response_bound: Positive = Field(description="a positive number that no response exceeds in size")
-    regime: Literal["bounded", "exponential_1d"] = Field(default="bounded", description="bounded or exponential_1d")
+    regime: Literal["bounded", "exponential_1d", "rkhs", "separated", "diagonal"] = Field(
+        default="bounded", description="bounded, exponential_1d, rkhs, separated or diagonal"
+    )
+    rkhs_norm: Positive | None = Field(default=None, description="a positive number, for regime rkhs")
+    separation: Positive | None = Field(
+        default=None, description="a positive number in units of the covariates, for regime separated"
+    )
     records: Whole | None = Field(default=None, ge=1, description="the public number of records")
     points: list[list[Number]] | GridConfig | Path | None = Field(
         default=None, description="a list of points, {shape = [60, 60]} or a CSV file; leave it out for everywhere"
     )
+
+    @model_validator(mode="after")
+    def _regime_has_its_number(self) -> "ReleaseConfig":
+        for regime, key in (("rkhs", "rkhs_norm"), ("separated", "separation")):
+            given = getattr(self, key) is not None
+            if self.regime == regime and not given:
+                raise ValueError(f"release.regime = {regime!r} needs release.{key}")
+            if given and self.regime != regime:
+                raise ValueError(f"release.{key} is for regime {regime!r} only: leave it out")
+        return self
 
 
 class PopulationConfig(_Section):
@@ -157,16 +173,7 @@ class AuditConfig(_Section):
     @model_validator(mode="after")
     def _fit_together(self) -> "AuditConfig":
         if self.data is None:
-            if self.population.kind != "jump":
-                raise ValueError("data is missing: add a section [data], or set population.source = 'jump'")
-            if self.audit.adversaries != ["population"]:
-                raise ValueError(
-                    "population.source = 'jump' has no private records for a core adversary: set audit.adversaries = "
-                    "['population']"
-                )
-            if self.release.records is None:
-                raise ValueError("release.records is missing: set it to the public number of records")
-            return self
+            return self  # enough for `certify`; `check_auditable` asks for more
         if self.population.kind == "jump":
             raise ValueError("population.source = 'jump' makes its own records: leave [data] out")
         if len({*self.data.covariates, self.data.response}) <= len(self.data.covariates):
@@ -178,6 +185,21 @@ class AuditConfig(_Section):
                 "[low, high] pair a covariate"
             )
         return self
+
+
+def check_auditable(config: AuditConfig) -> None:
+    """Raise `InputError` unless the configuration says what to attack."""
+    if config.data is not None:
+        return
+    if config.population.kind != "jump":
+        raise InputError("data is missing: add a section [data], or set population.source = 'jump'")
+    if config.audit.adversaries != ["population"]:
+        raise InputError(
+            "population.source = 'jump' has no private records for a core adversary: set audit.adversaries = "
+            "['population']"
+        )
+    if config.release.records is None:
+        raise InputError("release.records is missing: set it to the public number of records")
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> AuditConfig:
@@ -243,8 +265,8 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing" and len(place) == len(first["loc"]):
         return f"{name} is missing" + (f": set it to {remedy}" if remedy else "") + tail
     rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if not place:
-        return rule + tail
+    if not place or (first["type"] == "value_error" and len(place) == 1):
+        return rule + tail  # a rule about several keys names them itself
     remedy = f"; set it to {remedy}" if remedy else ""
     if first["type"] == "missing":
         return f"{name} is incomplete{remedy}" + tail

@@ -51,6 +51,7 @@ class AuditResult:
         reason: Why, in a sentence.
         mechanism: What was audited, with its public parameters.
         regime: Premises of the certificate.
+        assumptions: Those of them that the data cannot show.
         certificate: Upper bound on the mechanism's epsilon.
         claimed_epsilon: What was put to the test.
         exposure: Exact epsilon of every record; None when there are no records.
@@ -71,6 +72,7 @@ class AuditResult:
     reason: str
     mechanism: Mechanism
     regime: str
+    assumptions: tuple[str, ...]
     certificate: Certificate
     claimed_epsilon: float
     exposure: Exposure | None

@@ -74,7 +74,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
     replacements = draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
     exposed, targets, jitter = None, [], 0.0
     if data is not None:
-        release.check(data)
+        subject.regime.check(release, data)
         with _timed(clock, "exposure"):
             laws = mechanism.leave_one_out(data, replacements)
             exposed = exposure(laws, plan.delta, paths=release.paths)
@@ -129,6 +129,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         reason=ruling.reason,
         mechanism=mechanism,
         regime=subject.regime.name,
+        assumptions=subject.regime.assumptions,
         certificate=certificate,
         claimed_epsilon=claimed,
         exposure=exposed,

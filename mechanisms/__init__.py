@@ -1,20 +1,22 @@
 """What is released: datasets, kernels, posteriors, the mechanisms and the exact privacy of a dataset pair."""
 
 from .arrays import Array, frozen_array
-from .base import Contrast, Mechanism, Sampler
+from .base import Contrast, HasDominatingPair, Mechanism, Sampler
 from .centred import Centred
+from .contour import log_profile
 from .data import Dataset, Domain, Record
 from .errors import InputError, NumericalError, RecordError, shortened
 from .exact_posterior import ExactPosterior
-from .kernels import Kernel, exponential, matern32, matern52, rbf
+from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
 from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
-from .pair import PairLaw
+from .pair import PairLaw, QuadraticForm
 from .posterior import Posterior, condition
-from .profile import check_delta, exact_epsilon, pair_delta, pair_epsilon
-from .regimes import Bounded, Exponential1D, Regime, Sensitivity
-from .release import Release
-from .renyi import RenyiCurve
+from .profile import check_delta, check_paths, exact_epsilon, pair_delta, pair_epsilon, solve_epsilon
+from .regimes import Bounded, Diagonal, Exponential1D, Regime, Rkhs, Sensitivity, Separated
+from .release import Release, Tuning
+from .renyi import RenyiCurve, composed, covariance_leakage_variances, gaussian_divergence
+from .tradeoff import TradeOff, smallest_fnr, trade_off_at
 
 # Exactly these classes, not subclasses of them, are known to be what they state.
 OWN = (ExactPosterior, Noised, Centred)
@@ -27,9 +29,11 @@ __all__ = [
     "Centred",
     "Contrast",
     "Dataset",
+    "Diagonal",
     "Domain",
     "ExactPosterior",
     "Exponential1D",
+    "HasDominatingPair",
     "InputError",
     "Kernel",
     "Mechanism",
@@ -38,24 +42,38 @@ __all__ = [
     "NumericalError",
     "PairLaw",
     "Posterior",
+    "QuadraticForm",
     "Record",
     "RecordError",
     "Regime",
     "Release",
     "RenyiCurve",
+    "Rkhs",
     "Sampler",
     "Sensitivity",
+    "Separated",
+    "TradeOff",
+    "Tuning",
     "check_delta",
+    "check_paths",
+    "composed",
     "condition",
+    "covariance_leakage_variances",
+    "diagonal",
     "exact_epsilon",
     "exponential",
     "extended_moments",
     "frozen_array",
+    "gaussian_divergence",
+    "log_profile",
     "matern32",
     "matern52",
     "pair_delta",
     "pair_epsilon",
     "rbf",
     "shortened",
+    "smallest_fnr",
+    "solve_epsilon",
     "stacked_blocks",
+    "trade_off_at",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 from .arrays import Array
 from .data import Dataset, Record
 from .moments import Moments
-from .pair import PairLaw
+from .pair import PairLaw, QuadraticForm
 from .regimes import Sensitivity
 from .release import Release
 from .renyi import RenyiCurve
@@ -86,4 +86,13 @@ class Mechanism(Protocol):
 
     def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
         """What the adversary who knows the core looks at to tell `record` from `replacement`."""
+        ...
+
+
+@runtime_checkable
+class HasDominatingPair(Protocol):
+    """A mechanism with one pair that dominates all dataset pairs: its profile is the certificate, lossless."""
+
+    def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:
+        """The pair, for one path; of both directions the worse."""
         ...

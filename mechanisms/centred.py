@@ -10,9 +10,9 @@ from .data import Dataset, Record
 from .errors import InputError
 from .gaussian import leave_one_out_laws, path_contrast, path_sampler
 from .moments import Moments
-from .pair import PairLaw
+from .pair import PairLaw, QuadraticForm
 from .regimes import Sensitivity
-from .release import Release
+from .release import Release, Tuning
 from .renyi import RenyiCurve, centred_curve
 
 
@@ -39,9 +39,17 @@ class Centred:
         """Centred paths with the posterior covariance of `data` at points ``(t, d)``."""
         return path_sampler(data, points, release=self.release, scale=1.0, prior_noise=0.0, mean_weight=0.0)
 
-    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+    def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """The covariance term of Theorem 3.1 alone."""
-        return centred_curve(sensitivity, ridge=self.release.ridge)
+        return centred_curve(sensitivity, ridge=(tuning or self.release.tuning).ridge)
+
+    def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:
+        """One Gaussian pair of which every dataset pair is a post-processing (THEORY section 3, "sharper 1").
+
+        ``N(0, diag(1-s, 1))`` against ``N(0, diag(1, 1-s))``, ``s = V / (V + r^2)``; the same in both directions.
+        """
+        variance, noise = float(sensitivity.variance), self.release.ridge**2
+        return QuadraticForm(np.array([[-variance / (variance + noise), variance / noise]]), np.zeros((1, 2)))
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""

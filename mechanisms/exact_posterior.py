@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
@@ -10,7 +12,7 @@ from .gaussian import leave_one_out_laws, path_contrast, path_sampler
 from .moments import Moments
 from .pair import PairLaw
 from .regimes import Sensitivity
-from .release import Release
+from .release import Release, Tuning
 from .renyi import RenyiCurve, posterior_curve
 
 
@@ -37,10 +39,10 @@ class ExactPosterior:
         scale = self.release.scale
         return path_sampler(data, points, release=self.release, scale=scale, prior_noise=0.0, mean_weight=1.0)
 
-    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+    def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """Theorem 3.1."""
-        release = self.release
-        return posterior_curve(sensitivity, ridge=release.ridge, scale=release.scale, prior_noise=0.0)
+        at = tuning or self.release.tuning
+        return posterior_curve(sensitivity, ridge=at.ridge, scale=at.scale, prior_noise=np.zeros(()))
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from .arrays import Array
@@ -12,9 +13,9 @@ from .errors import InputError
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel ``k(x, x') = phi(|x - x'| / length_scale)`` with ``phi(0) = 1``, positive and decreasing.
+    """A kernel ``k(x, x') = phi(|x - x'| / length_scale)`` with ``phi(0) = 1``, not negative and decreasing.
 
-    Made by `exponential`, `matern32`, `matern52` and `rbf`. Positive and decreasing is what makes
+    Made by `exponential`, `matern32`, `matern52`, `rbf` and `diagonal`. Not negative and decreasing is what makes
     `infimum` right; a kernel that is not must not be built from this class.
     """
 
@@ -60,3 +61,12 @@ def matern52(length_scale: float) -> Kernel:
 def rbf(length_scale: float) -> Kernel:
     """``exp(-t^2 / 2)``: smooth paths."""
     return Kernel("rbf", length_scale, RBF(length_scale, "fixed"))
+
+
+def diagonal(length_scale: float = 1.0) -> Kernel:
+    """1 where ``x = x'``, else 0: values at different points are independent. The length scale has no effect."""
+    return Kernel("diagonal", length_scale, _same_place)
+
+
+def _same_place(points: Array, others: Array) -> Array:
+    return np.asarray((cdist(points, others) == 0).astype(np.float64))

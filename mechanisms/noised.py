@@ -9,7 +9,7 @@ from .gaussian import leave_one_out_laws, path_contrast, path_sampler
 from .moments import Moments
 from .pair import PairLaw
 from .regimes import Sensitivity
-from .release import Release
+from .release import Release, Tuning
 from .renyi import RenyiCurve, posterior_curve
 
 
@@ -25,10 +25,10 @@ class Noised:
         scale, noise = self.release.scale, self.release.prior_noise
         return path_sampler(data, points, release=self.release, scale=scale, prior_noise=noise, mean_weight=1.0)
 
-    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
+    def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """The noised form of Theorem 3.1."""
-        release = self.release
-        return posterior_curve(sensitivity, ridge=release.ridge, scale=release.scale, prior_noise=release.prior_noise)
+        at = tuning or self.release.tuning
+        return posterior_curve(sensitivity, ridge=at.ridge, scale=at.scale, prior_noise=at.prior_noise)
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""

@@ -11,6 +11,15 @@ from .kernels import Kernel
 from .profile import check_paths
 
 
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """The parameters that are tuned against leakage: numbers, or arrays that broadcast to a grid."""
+
+    ridge: Array
+    scale: Array
+    prior_noise: Array
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Release:
     """What is published about the mechanism; none of it may depend on the private records.
@@ -69,6 +78,11 @@ class Release:
     def kappa(self) -> float:
         """Infimum of the kernel over the domain: public, not computed from the records."""
         return self.kernel.infimum(self.domain.diameter)
+
+    @property
+    def tuning(self) -> Tuning:
+        """Ridge, scale and prior noise."""
+        return Tuning(np.asarray(self.ridge), np.asarray(self.scale), np.asarray(self.prior_noise))
 
     def check(self, data: Dataset) -> None:
         """Check that `data` has the stated size, lies in the domain and respects the bound.

@@ -12,11 +12,22 @@ from rich.console import Console
 from rich.text import Text
 
 from .. import __version__
-from ..audit import AuditResult, Verdict, build_subject, load_config, run_audit
+from ..audit import (
+    AuditResult,
+    Verdict,
+    build_stated,
+    build_subject,
+    certification,
+    curves,
+    load_config,
+    run_audit,
+    solve,
+)
 from ..mechanisms import InputError, NumericalError
+from .certified import certification_record, print_certification, write_curves
 from .console import PlainConsole, print_summary, progress_bar
 from .html import render_report
-from .record import as_record, write_private, write_record
+from .record import as_record, strict_json, write_private, write_record
 
 _INTERRUPTED = 130
 
@@ -38,25 +49,26 @@ def _root(
     """Measure how much a released Gaussian-process posterior sample betrays about one training record."""
 
 
+ConfigPath = Annotated[Path, typer.Argument(help="Configuration file (TOML).")]
+OutFolder = Annotated[Path, typer.Option("--out", help="Folder for what is written.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key. Repeatable.")
+]
+AllowCode = Annotated[bool, typer.Option("--allow-code", help="Allow a mechanism module:Class, which runs its code.")]
+
+
 @app.command()
 def audit(
-    config: Annotated[Path, typer.Argument(help="Configuration file (TOML).")],
-    out: Annotated[Path, typer.Option(help="Folder for audit.json and report.html.")] = Path("gpleak-out"),
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key. Repeatable.")
-    ] = None,
+    config: ConfigPath,
+    out: OutFolder = Path("gpleak-out"),
+    overrides: Overrides = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when the audit is inconclusive.")] = False,
-    allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Allow a mechanism module:Class, which runs its code.")
-    ] = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Attack a release and set what is found beside what is certified and claimed."""
     loaded = load_config(config, overrides)
     subject = build_subject(loaded, allow_code=allow_code)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {out}: cannot be made ({error.strerror}): choose another folder") from None
+    _make_folder(out)
     with progress_bar(Console(stderr=True)) as progress:
         result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=progress)
     report = render_report(result)  # before anything is written: both files or none
@@ -64,6 +76,63 @@ def audit(
     write_private(report, out / "report.html")
     _print_result(result, out / "report.html")
     raise typer.Exit({Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3 if strict else 0}.get(result.verdict, 0))
+
+
+@app.command()
+def certify(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print strict JSON and nothing else.")] = False,
+    parameter: Annotated[
+        str | None,
+        typer.Option("--solve", metavar="PARAMETER", help="ridge, scale or prior_noise: smallest value for --epsilon."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--epsilon", help="Budget for --solve and for the number of paths.")
+    ] = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """Certify a release. No data are needed when release.records is given. Exit status 1: no value is feasible."""
+    loaded = load_config(config, overrides)
+    mechanism, regime = build_stated(loaded, allow_code=allow_code)
+    delta = loaded.audit.delta
+    solved = None
+    if parameter is not None:
+        if parameter not in ("ridge", "scale", "prior_noise"):
+            raise InputError(f"--solve {parameter}: must be ridge, scale or prior_noise")
+        if budget is None:
+            raise InputError("--solve needs a budget: add --epsilon, such as --epsilon 3")
+        solved = solve(mechanism, regime, delta, parameter=parameter, budget=budget)  # type: ignore[arg-type]
+    claim = budget if budget is not None else loaded.audit.claimed_epsilon
+    found = certification(mechanism, regime, delta, budget=claim)
+    if as_json:
+        print(strict_json(certification_record(found, solved)), end="")
+    else:
+        print_certification(found, solved, PlainConsole(highlight=False, soft_wrap=True))
+    if solved is not None and solved.value is None:
+        raise typer.Exit(1)
+
+
+@app.command()
+def curve(
+    config: ConfigPath,
+    out: OutFolder = Path("gpleak-out"),
+    overrides: Overrides = None,
+) -> None:
+    """Write epsilon against ridge, scale and paths: curve.png and curve.csv."""
+    loaded = load_config(config, overrides)
+    mechanism, regime = build_stated(loaded)
+    found = curves(mechanism, regime, loaded.audit.delta)
+    _make_folder(out)
+    write_curves(found, mechanism.release, loaded.audit.delta, out)
+    print(f"{out / 'curve.png'} and {out / 'curve.csv'}")
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be made ({error.strerror}): choose another folder") from None
 
 
 def _print_result(result: AuditResult, report: Path) -> None:

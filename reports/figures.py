@@ -16,7 +16,7 @@ from ..mechanisms import Array
 # Okabe and Ito's colours, told apart by all common kinds of colour vision.
 INK, BLUE, ORANGE, GREEN, RED, GREY = "#1a1a1a", "#0072b2", "#e69f00", "#009e73", "#d55e00", "#8c8c8c"
 _LINES = (BLUE, ORANGE, GREEN, RED, "#cc79a7", "#56b4e9")
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -29,7 +29,7 @@ def sandwich_figure(result: AuditResult) -> str:
     """Lower bounds, exact values, claim and certificate of each attacked record on one epsilon axis."""
     names = list(dict.fromkeys(attack.record for attack in result.attacks))[:20]
     rows = {name: float(len(names) - 1 - place) for place, name in enumerate(names)}
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.2, 1.5 + 0.34 * len(names)), layout="constrained")
         axes = figure.subplots()
         for adversary, marker in (("core", ">"), ("population", "v")):
@@ -67,7 +67,7 @@ def roc_figure(attacks: Sequence[AttackResult]) -> str:
     # The most exposed record of each adversary first: side by side they are what the figure is for.
     first = {attack.adversary: attack for attack in reversed(attacks)}
     shown = list(dict.fromkeys([*reversed(first.values()), *attacks]))[: len(_LINES)]
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 4.4), layout="constrained")
         axes = figure.subplots()
         floor = min(1.0 / attack.curve.nonmembers for attack in shown)
@@ -85,7 +85,7 @@ def roc_figure(attacks: Sequence[AttackResult]) -> str:
 
 def exposure_figure(epsilon: Array, claimed: float) -> str:
     """Histogram of the exact epsilon of every record."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 4.4), layout="constrained")
         axes = figure.subplots()
         # Records that are all alike differ by rounding only: give them a bar of visible width.

@@ -14,12 +14,14 @@ from .. import __version__
 from ..audit import AttackResult, AuditResult
 from ..mechanisms import Array, InputError, Release
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # One step for each older version: takes a record of that version, returns one of the next.
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     # 2: the population adversary came; data, worst_exact and an attack's record may be null.
     1: lambda record: {**record, "schema_version": 2, "population": None},
+    # 3: the publisher's assumptions are listed.
+    2: lambda record: {**record, "schema_version": 3, "assumptions": []},
 }
 
 
@@ -52,7 +54,7 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         },
         "release": {
             "mechanism": result.mechanism.name,
-            **_release(result.mechanism.release),
+            **release_record(result.mechanism.release),
             "regime": result.regime,
             "jitter": result.jitter,
         },
@@ -63,6 +65,7 @@ def as_record(result: AuditResult) -> dict[str, Any]:
             "regime": certificate.regime,
             "method": certificate.method,
         },
+        "assumptions": list(result.assumptions),
         "claimed_epsilon": result.claimed_epsilon,
         "worst_exact": None
         if worst is None
@@ -77,7 +80,8 @@ def as_record(result: AuditResult) -> dict[str, Any]:
     }
 
 
-def _release(release: Release) -> dict[str, Any]:
+def release_record(release: Release) -> dict[str, Any]:
+    """The public parameters as plain values."""
     return {
         "kernel": release.kernel.name,
         "length_scale": release.kernel.length_scale,
@@ -139,7 +143,7 @@ def write_record(record: dict[str, Any], path: Path) -> None:
         InputError: The file cannot be written.
         ValueError: A value is NaN: it would say nothing, so it is not written.
     """
-    write_private(json.dumps(_strict(record), indent=2, allow_nan=False) + "\n", path)
+    write_private(strict_json(record), path)
 
 
 def load_record(path: Path) -> dict[str, Any]:
@@ -177,6 +181,11 @@ def write_private(text: str, path: Path) -> None:
         if partial is not None:
             partial.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written ({error.strerror}): choose another folder with --out") from None
+
+
+def strict_json(record: Any) -> str:
+    """Strict JSON text; infinity is the string "Infinity", NaN raises `ValueError`."""
+    return json.dumps(_strict(record), indent=2, allow_nan=False) + "\n"
 
 
 def _strict(value: Any) -> Any:

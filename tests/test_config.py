@@ -60,12 +60,20 @@ BAD = [
     ("release.ridge=nan", r"release\.ridge = nan: should be a finite number"),
     ("release.scale=0", r"release\.scale = 0: should be greater than 0"),
     ("release.prior_noise=-1", r"release\.prior_noise = -1: should be greater than or equal to 0"),
-    ("release.kernel=cubic", r"release\.kernel = 'cubic': should be 'exponential', 'matern32', 'matern52' or 'rbf'"),
-    ("release.regime=none", r"release\.regime = 'none': should be 'bounded' or 'exponential_1d'"),
+    (
+        "release.kernel=cubic",
+        r"release\.kernel = 'cubic': should be 'exponential', 'matern32', 'matern52', 'rbf' or 'diagonal'",
+    ),
+    (
+        "release.regime=none",
+        r"release\.regime = 'none': should be 'bounded', 'exponential_1d', 'rkhs', 'separated' or 'diagonal'",
+    ),
     ("release.paths=1.5", r"release\.paths = 1\.5: should be a valid integer"),
     ("release.paths=0", r"release\.paths = 0"),
     ("release.domain=[[1]]", r"release\.domain is incomplete; set it to a list of \[low, high\]"),
     ("release.domain=[[0,1],[0,1]]", r"release\.domain has 2 side\(s\) and data\.covariates 1 column\(s\)"),
+    ("release.regime=rkhs", r"release\.regime = 'rkhs' needs release\.rkhs_norm"),
+    ("release.separation=0.1", r"release\.separation is for regime 'separated' only"),
     ("audit.delta=1e5", r"audit\.delta = 100000\.0: should be less than 1; set it to a probability .* not 1/delta"),
     ("audit.delta=0", r"audit\.delta = 0: should be greater than 0"),
     ("audit.significance=1", r"audit\.significance = 1: should be less than 1"),
@@ -124,10 +132,10 @@ def test_missing_keys_and_sections(folder):
     ):
         load(folder)
     with pytest.raises(InputError, match=r"no private records for a core adversary"):
-        load(folder, "population.source=jump")
+        build_subject(load(folder, "population.source=jump"))
     jump = ["population.source=jump", "audit.adversaries=['population']"]
     with pytest.raises(InputError, match=r"release\.records is missing"):
-        load(folder, *jump)
+        build_subject(load(folder, *jump))
     subject = build_subject(load(folder, *jump, "release.records=10"))
     assert subject.data is None
     for change, message in (

@@ -32,11 +32,12 @@ def test_infinity_is_a_string_and_comes_back(tmp_path, result):
 def test_older_records_still_load(tmp_path, result):
     """Schema version 1 knew no population adversary."""
     old = {**as_record(result), "schema_version": 1}
-    del old["population"]
+    del old["population"], old["assumptions"]
     (tmp_path / "audit.json").write_text(json.dumps(old))
     loaded = load_record(tmp_path / "audit.json")
-    assert loaded["schema_version"] == 2
+    assert loaded["schema_version"] == 3
     assert loaded["population"] is None
+    assert loaded["assumptions"] == []
     assert loaded["records"] == old["records"]
 
 

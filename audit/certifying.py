@@ -1,0 +1,122 @@
+"""What `gpleak certify` and `gpleak curve` compute: no private record is needed."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..mechanisms import Array, InputError, Mechanism, Regime, Release, Tuning
+from .accountant import (
+    Certificate,
+    certificates,
+    certified_delta,
+    certify,
+    covariance_lower_bound,
+    epsilon_grid,
+    most_paths,
+    smallest_value,
+)
+from .gdp import GdpReport, gdp_report
+
+Parameter = Literal["ridge", "scale", "prior_noise"]
+
+_CANDIDATES: dict[str, Array] = {
+    "ridge": np.geomspace(1e-3, 1e6, 271),
+    "scale": np.geomspace(1e-6, 1e6, 361),
+    "prior_noise": np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 361)]),
+}
+
+
+@dataclass(frozen=True)
+class Certification:
+    """Everything that is known about a mechanism without looking at data.
+
+    Attributes:
+        mechanism: The mechanism with its public parameters.
+        regime: Premises.
+        delta: Of every epsilon here.
+        certificates: All that apply.
+        best: The smallest.
+        covariance_lower_bound: An epsilon that the mechanism has at least, whatever the responses.
+        gdp: mu with its regret, for the best certificate.
+        budget: Epsilon for `most_paths`: the claim where there is one, else the best certificate.
+        most_paths: L_max at the budget.
+    """
+
+    mechanism: Mechanism
+    regime: Regime
+    delta: float
+    certificates: list[Certificate]
+    best: Certificate
+    covariance_lower_bound: float
+    gdp: GdpReport
+    budget: float
+    most_paths: int
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A parameter solved for a budget; value and epsilon are None where no value meets it."""
+
+    parameter: Parameter
+    budget: float
+    value: float | None
+    epsilon: float | None
+
+
+def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget: float | None = None) -> Certification:
+    """All certificates of a mechanism, what they mean in other terms, and how many paths a budget allows."""
+    found = certificates(mechanism, regime, delta)
+    best = min(found, key=lambda certificate: certificate.epsilon)
+    budget = best.epsilon if budget is None else budget
+    return Certification(
+        mechanism,
+        regime,
+        delta,
+        found,
+        best,
+        covariance_lower_bound(mechanism, delta),
+        gdp_report(best.epsilon, delta, lambda epsilon: certified_delta(mechanism, regime, epsilon)),
+        budget,
+        most_paths(lambda paths: certify(with_parameter(mechanism, "paths", paths), regime, delta).epsilon, budget),
+    )
+
+
+def with_parameter(mechanism: Mechanism, parameter: str, value: float) -> Mechanism:
+    """The mechanism with one public parameter changed."""
+    change: dict[str, Any] = {parameter: value}
+    stated: Release = replace(mechanism.release, **change)
+    changed: Mechanism = type(mechanism)(stated)  # type: ignore[call-arg]
+    return changed
+
+
+def solve(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Parameter, budget: float) -> Solved:
+    """Smallest value of a parameter that meets a budget, the others fixed.
+
+    Raises:
+        InputError: The mechanism does not use the parameter, so that no value of it changes anything.
+    """
+    used = {"centred": ("ridge",), "posterior": ("ridge", "scale")}.get(mechanism.name, tuple(_CANDIDATES))
+    if parameter not in used:
+        raise InputError(f"mechanism {mechanism.name} does not use {parameter}: solve for {' or '.join(used)}")
+
+    def certified(value: float) -> float:
+        try:
+            return certify(with_parameter(mechanism, parameter, value), regime, delta).epsilon
+        except InputError:  # a premise of the regime, or of the release, fails at this value
+            return float("inf")
+
+    value = smallest_value(certified, budget, _CANDIDATES[parameter])
+    return Solved(parameter, budget, value, None if value is None else certified(value))
+
+
+def curves(mechanism: Mechanism, regime: Regime, delta: float) -> dict[str, tuple[Array, Array]]:
+    """Renyi-certified epsilon against ridge, scale and paths, the others fixed: ``{name: (values, epsilon)}``."""
+    at, one = mechanism.release.tuning, mechanism.release.paths
+    ridges, scales = at.ridge * np.geomspace(0.1, 10.0, 81), at.scale * np.geomspace(0.1, 10.0, 81)
+    paths = np.unique(np.geomspace(1, 1000, 61).round().astype(int))
+    by_ridge, _ = epsilon_grid(mechanism, regime, delta, tuning=Tuning(ridges, at.scale, at.prior_noise), paths=one)
+    by_scale, _ = epsilon_grid(mechanism, regime, delta, tuning=Tuning(at.ridge, scales, at.prior_noise), paths=one)
+    by_paths, _ = epsilon_grid(mechanism, regime, delta, tuning=at, paths=paths)
+    found = {"ridge": (ridges, by_ridge), "scale": (scales, by_scale), "paths": (paths.astype(float), by_paths)}
+    return {name: (x, np.broadcast_to(y, x.shape)) for name, (x, y) in found.items()}
