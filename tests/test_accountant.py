@@ -321,23 +321,29 @@ def regime_pair(regime, rng, stated, d):
 @pytest.mark.parametrize("name", ["rkhs", "separated", "diagonal"])
 @pytest.mark.parametrize("index", [0, 1, 2], ids=["posterior", "noised", "centred"])
 def test_no_pair_of_a_regime_exceeds_its_certificate(name, index):
-    """150 pairs each, all records; the nearest must come within a fifth of the certificate, or nothing is shown."""
+    """150 datasets each, all records; some pair must reach 60 % of the certificate, or nothing is shown."""
     rng, nearest = np.random.default_rng(90), 0.0
     for _ in range(150):
-        d, n = int(rng.integers(1, 3)), int(rng.integers(2, 7))
-        if name == "separated":
-            d = 1
+        d, n = (1 if name == "separated" else int(rng.integers(1, 3))), int(rng.integers(2, 7))
         regime = {"rkhs": Rkhs(1.5), "separated": Separated(0.1), "diagonal": Diagonal()}[name]
         kernel = {"rkhs": rbf(0.4), "separated": rbf(0.03), "diagonal": diagonal()}[name]
-        changes = {"kernel": kernel, "ridge": 10 ** rng.uniform(-0.3, 0.5), "scale": 10 ** rng.uniform(-0.3, 0.5)}
-        mechanism = mechanisms(n, d, response_bound=2.0 if name == "rkhs" else 1.0, **changes)[index]
+        paths, delta = int(rng.choice([1, 10])), float(rng.choice([1e-3, 1e-6]))
+        mechanism = mechanisms(
+            n,
+            d,
+            response_bound=2.0 if name == "rkhs" else 1.0,
+            kernel=kernel,
+            ridge=10 ** rng.uniform(-0.3, 0.5),
+            scale=1e4 if rng.random() < 0.33 else 10 ** rng.uniform(-0.3, 0.5),
+            paths=paths,
+        )[index]
         data, other = regime_pair(regime, rng, mechanism.release, d)
         regime.check(mechanism.release, data)
-        exact = float(exact_epsilon(mechanism.leave_one_out(data, other), 1e-3).max())
-        certified = certify(mechanism, regime, 1e-3).epsilon
+        exact = float(exact_epsilon(mechanism.leave_one_out(data, other), delta, paths=paths).max())
+        certified = certify(mechanism, regime, delta).epsilon
         assert exact <= certified * (1 + 1e-9) + 1e-9
         nearest = max(nearest, exact / certified)
-    assert nearest > 0.2
+    assert nearest > 0.6
 
 
 def test_a_kernel_with_negative_values_needs_the_floor():

@@ -120,15 +120,24 @@ def adversarial_pair(rng, n, d):
 @pytest.mark.parametrize("index", [0, 1, 2], ids=["posterior", "noised", "centred"])
 @pytest.mark.parametrize("regime", [Bounded(), Exponential1D()], ids=["bounded", "exponential_1d"])
 def test_no_dataset_pair_exceeds_the_certificate(index, regime):
-    """Sound on 300 adversarial pairs, and not vacuous: some pair comes near (the Renyi bound is 2-4 times loose)."""
+    """Sound on 300 adversarial pairs, and not vacuous: some pair reaches 60 % of the certificate.
+
+    With a moderate scale the Renyi bound is 2 to 4 times loose in its mean term; where the covariance dominates (a
+    third of the pairs have a huge scale) and delta is small, it is not.
+    """
     rng = np.random.default_rng(20 + index)
     nearest = 0.0
     for _ in range(300):
-        n, paths = int(rng.integers(1, 30)), int(rng.choice([1, 1, 4]))
+        n, paths = int(rng.integers(1, 30)), int(rng.choice([1, 1, 4, 10]))
         d = 1 if regime.name == "exponential_1d" else int(rng.integers(1, 3))
         kernel = exponential(1.0) if d == 1 else rng.choice([exponential, matern32, rbf])(rng.uniform(0.3, 2.0))
         mechanism = mechanisms(
-            n, d, ridge=10 ** rng.uniform(-0.5, 0.7), scale=10 ** rng.uniform(-0.5, 0.5), kernel=kernel, paths=paths
+            n,
+            d,
+            ridge=10 ** rng.uniform(-0.5, 0.7),
+            scale=1e4 if rng.random() < 0.33 else 10 ** rng.uniform(-0.5, 0.5),
+            kernel=kernel,
+            paths=paths,
         )[index]
         data, other = adversarial_pair(rng, n, d)
         delta = float(rng.choice([1e-2, 1e-3, 1e-6]))
@@ -136,7 +145,7 @@ def test_no_dataset_pair_exceeds_the_certificate(index, regime):
         certified = certify(mechanism, regime, delta).epsilon
         assert exact <= certified * (1 + 1e-9)
         nearest = max(nearest, exact / certified if certified > 0 else 0.0)
-    assert nearest > 0.3
+    assert nearest > 0.6
 
 
 @settings(max_examples=60, deadline=None)
