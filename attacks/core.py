@@ -80,9 +80,9 @@ def _core_chunk(task: _Task, chunk: range) -> list[CoreScores]:
     results = []
     for target in chunk:
         row, replacement = task.rows[target], task.replacements.record(target)
-        contrast = task.mechanism.contrast(task.data.without(row), task.data.record(row), replacement)
+        contrast = task.mechanism.contrast(task.data, row, replacement)
         sides, jitters = [], [contrast.law.jitter]
-        for side, data in enumerate((task.data, task.data.replaced(row, replacement))):
+        for side, data in enumerate((task.data, contrast.neighbour)):
             seed = np.random.SeedSequence(task.seed, spawn_key=(_RELEASE, row, side))
             scores, jitter = _simulate(task.mechanism, data, contrast, task.trials, seed)
             sides.append(scores)
@@ -97,7 +97,7 @@ def _simulate(
     """Scores of `trials` releases of `data`; over the paths of one release the log ratio adds up."""
     sampler = mechanism.sampler(data, contrast.points)
     rng, paths = np.random.default_rng(seed), mechanism.release.paths
-    at_once = max(1, _VALUES_AT_ONCE // (paths * len(contrast.points)))
+    at_once = max(1, _VALUES_AT_ONCE // (paths * len(contrast.weights)))
     scores = []
     for start in range(0, trials, at_once):
         released = sampler.draw(min(at_once, trials - start), paths=paths, rng=rng)

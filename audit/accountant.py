@@ -226,7 +226,10 @@ def smallest_value(certified: Callable[[float], float], budget: float, candidate
 def covariance_lower_bound(mechanism: Mechanism, delta: float) -> float:
     """An epsilon that no tuning of the mean avoids: two datasets whose paths differ in variance (THEORY section 7)."""
     variances = covariance_leakage_variances(mechanism.release)
-    law = mechanism.value_law(Moments(np.zeros(2), np.array(variances)))
+    try:
+        law = mechanism.value_law(Moments(np.zeros(2), np.array(variances)))
+    except InputError:  # no path is released whose variance could tell
+        return 0.0
     ratio = float(law.variance[0] / law.variance[1])
     form = QuadraticForm(np.array([[ratio - 1.0, 0.0], [1.0 / ratio - 1.0, 0.0]]), np.zeros((2, 2)))
     # A lower bound: the profile's error is added to delta, so that epsilon is rounded down.

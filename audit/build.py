@@ -18,6 +18,7 @@ from ..mechanisms import (
     Domain,
     ExactPosterior,
     Exponential1D,
+    GaussianQuery,
     InputError,
     Kernel,
     Mechanism,
@@ -27,6 +28,7 @@ from ..mechanisms import (
     Release,
     Rkhs,
     Separated,
+    Thompson,
     diagonal,
     exponential,
     matern32,
@@ -48,6 +50,8 @@ MECHANISMS: dict[str, Callable[[Release], Mechanism]] = {
     "posterior": ExactPosterior,
     "noised": Noised,
     "centred": Centred,
+    "thompson": Thompson,
+    "gaussian": GaussianQuery,
 }
 REGIMES: dict[str, Callable[[ReleaseConfig], Regime]] = {
     "bounded": lambda _: Bounded(),
@@ -163,6 +167,7 @@ def build_release(config: AuditConfig, *, records: int) -> Release:
         response_bound=section.response_bound,
         records=records,
         points=_points(config, domain),
+        schedule=None if section.schedule is None else tuple(section.schedule),
     )
 
 

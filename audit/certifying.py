@@ -96,7 +96,12 @@ def solve(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Para
     Raises:
         InputError: The mechanism does not use the parameter, so that no value of it changes anything.
     """
-    used = {"centred": ("ridge",), "posterior": ("ridge", "scale")}.get(mechanism.name, tuple(_CANDIDATES))
+    used = {
+        "centred": ("ridge",),
+        "posterior": ("ridge", "scale"),
+        "thompson": ("ridge",) if mechanism.release.schedule is not None else ("ridge", "scale"),
+        "gaussian": ("scale",),
+    }.get(mechanism.name, tuple(_CANDIDATES))
     if parameter not in used:
         raise InputError(f"mechanism {mechanism.name} does not use {parameter}: solve for {' or '.join(used)}")
 

@@ -53,7 +53,7 @@ class GridConfig(_Section):
 class ReleaseConfig(_Section):
     """``[release]``: the mechanism and its public parameters."""
 
-    mechanism: str = Field(description="posterior, noised, centred or module:Class")
+    mechanism: str = Field(description="posterior, noised, centred, thompson, gaussian or module:Class")
     kernel: Literal["exponential", "matern32", "matern52", "rbf", "diagonal"] = Field(
         description="exponential, matern32, matern52, rbf or diagonal"
     )
@@ -66,6 +66,9 @@ class ReleaseConfig(_Section):
     response_bound: Positive = Field(description="a positive number that no response exceeds in size")
     regime: Literal["bounded", "exponential_1d", "rkhs", "separated", "diagonal"] = Field(
         default="bounded", description="bounded, exponential_1d, rkhs, separated or diagonal"
+    )
+    schedule: list[Positive] | None = Field(
+        default=None, min_length=1, description="a list of positive scales, one a round, for mechanism thompson"
     )
     rkhs_norm: Positive | None = Field(default=None, description="a positive number, for regime rkhs")
     separation: Positive | None = Field(
@@ -84,6 +87,8 @@ class ReleaseConfig(_Section):
                 raise ValueError(f"release.regime = {regime!r} needs release.{key}")
             if given and self.regime != regime:
                 raise ValueError(f"release.{key} is for regime {regime!r} only: leave it out")
+        if self.schedule is not None and self.mechanism in ("posterior", "noised", "centred", "gaussian"):
+            raise ValueError(f"release.schedule is for mechanism 'thompson', got {self.mechanism!r}: leave it out")
         return self
 
 

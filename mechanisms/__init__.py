@@ -7,6 +7,7 @@ from .contour import log_profile
 from .data import Dataset, Domain, Record
 from .errors import InputError, NumericalError, RecordError, shortened
 from .exact_posterior import ExactPosterior
+from .gaussian_query import GaussianQuery
 from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
 from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
@@ -16,10 +17,11 @@ from .profile import check_delta, check_paths, exact_epsilon, pair_delta, pair_e
 from .regimes import Bounded, Diagonal, Exponential1D, Regime, Rkhs, Sensitivity, Separated
 from .release import Release, Tuning
 from .renyi import RenyiCurve, composed, covariance_leakage_variances, gaussian_divergence
+from .thompson import Thompson
 from .tradeoff import TradeOff, smallest_fnr, trade_off_at
 
 # Exactly these classes, not subclasses of them, are known to be what they state.
-OWN = (ExactPosterior, Noised, Centred)
+OWN = (ExactPosterior, Noised, Centred, Thompson, GaussianQuery)
 
 __all__ = [
     "OWN",
@@ -33,6 +35,7 @@ __all__ = [
     "Domain",
     "ExactPosterior",
     "Exponential1D",
+    "GaussianQuery",
     "HasDominatingPair",
     "InputError",
     "Kernel",
@@ -52,6 +55,7 @@ __all__ = [
     "Sampler",
     "Sensitivity",
     "Separated",
+    "Thompson",
     "TradeOff",
     "Tuning",
     "check_delta",

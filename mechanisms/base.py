@@ -36,19 +36,22 @@ class Sampler(Protocol):
 class Contrast:
     """How the core adversary reads one released path of a pair.
 
-    The two sufficient statistics of a path with values f at `points` are ``f @ weights - centre``.
+    The two sufficient statistics of a path with values f at `points` are ``f @ weights - centre``; for a transcript f
+    holds the values of all rounds side by side.
 
     Attributes:
         points: Where the path must be observed, ``(t, d)``.
         weights: ``(t, 2)``.
         centre: ``(2,)``: the statistics of the mean path given the core alone.
         law: The pair, for these points.
+        neighbour: The dataset D' itself.
     """
 
     points: Array
     weights: Array
     centre: Array
     law: PairLaw
+    neighbour: Dataset
 
 
 @runtime_checkable
@@ -84,8 +87,8 @@ class Mechanism(Protocol):
         """Law of one released value, normal, from the posterior mean and variance (kernel variance 1) there."""
         ...
 
-    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
-        """What the adversary who knows the core looks at to tell `record` from `replacement`."""
+    def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
+        """What the adversary who knows all other records looks at to tell the record in `row` from `replacement`."""
         ...
 
 

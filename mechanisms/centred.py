@@ -60,7 +60,7 @@ class Centred:
         """``N(0, v)``."""
         return Moments(np.zeros_like(posterior.mean), posterior.variance)
 
-    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+    def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
         """As for exact posterior sampling with scale 1, without the means."""
-        contrast = path_contrast(core, record, replacement, release=self.release, scale=1.0, prior_noise=0.0)
+        contrast = path_contrast(data, row, replacement, release=self.release, scale=1.0, prior_noise=0.0)
         return replace(contrast, centre=np.zeros(2), law=contrast.law.centred())

@@ -53,7 +53,7 @@ class ExactPosterior:
         """``N(mu, sigma^2 v)``."""
         return Moments(posterior.mean, self.release.scale**2 * posterior.variance)
 
-    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+    def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
         """The two values ``f(x), f(x')``, or the best linear statistics of the listed points."""
         scale = self.release.scale
-        return path_contrast(core, record, replacement, release=self.release, scale=scale, prior_noise=0.0)
+        return path_contrast(data, row, replacement, release=self.release, scale=scale, prior_noise=0.0)

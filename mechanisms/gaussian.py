@@ -72,9 +72,10 @@ def path_sampler(
 
 
 def path_contrast(
-    core: Dataset, record: Record, replacement: Record, *, release: Release, scale: float, prior_noise: float
+    data: Dataset, row: int, replacement: Record, *, release: Release, scale: float, prior_noise: float
 ) -> Contrast:
     """The pair and its sufficient statistics, from one Cholesky factor of the core."""
+    core, record = data.without(row), data.record(row)
     ends = np.stack([record.covariates, replacement.covariates])
     responses = np.array([record.response, replacement.response])
     given_core = condition(core, kernel=release.kernel, ridge=release.ridge)
@@ -107,7 +108,8 @@ def path_contrast(
         kept = (given_core.noise + share * np.diag(smooth)) / spread
     numbers = (*(residual / spread), *drop, gram[0, 0], gram[1, 1], gram[0, 1], *kept)
     law = PairLaw(*(np.asarray(value) for value in numbers), jitter=jitter)
-    return Contrast(points, weights, given_core.mean(points) @ weights, law)
+    centre = given_core.mean(points) @ weights
+    return Contrast(points, weights, centre, law, data.replaced(row, replacement))
 
 
 def leave_one_out_laws(

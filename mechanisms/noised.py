@@ -40,7 +40,7 @@ class Noised:
         scale, noise = self.release.scale, self.release.prior_noise
         return Moments(posterior.mean, scale**2 * posterior.variance + noise**2)
 
-    def contrast(self, core: Dataset, record: Record, replacement: Record) -> Contrast:
+    def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
         """Values at the core's locations and both ends: ``f(x), f(x')`` alone would not be sufficient."""
         scale, noise = self.release.scale, self.release.prior_noise
-        return path_contrast(core, record, replacement, release=self.release, scale=scale, prior_noise=noise)
+        return path_contrast(data, row, replacement, release=self.release, scale=scale, prior_noise=noise)

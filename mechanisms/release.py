@@ -34,6 +34,7 @@ class Release:
         prior_noise: eta, standard deviation of the independent prior path that the noised mechanism adds.
         paths: L, independent paths released from one dataset.
         points: Where the paths are released, ``(t, d)``; None means everywhere.
+        schedule: Scales of the rounds of a transcript, for Thompson sampling; None means `scale` in every round.
 
     Raises:
         InputError: A parameter is out of range.
@@ -48,6 +49,7 @@ class Release:
     prior_noise: float = 0.0
     paths: int = 1
     points: Array | None = None
+    schedule: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         # Beyond these float64 cannot hold what follows from them; nothing that is released lies there.
@@ -65,6 +67,8 @@ class Release:
         if self.records < 1:
             raise InputError(f"records must be at least 1, got {self.records!r}")
         check_paths(self.paths)
+        if self.schedule is not None and not all(1e-30 <= scale <= 1e30 for scale in self.schedule):
+            raise InputError("schedule must hold positive scales, from 1e-30 to 1e+30")
         if self.points is not None:
             points = frozen_array(self.points, ndim=2, name="points")
             if len(points) == 0 or points.shape[1] != self.domain.dimension:

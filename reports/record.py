@@ -21,7 +21,12 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     # 2: the population adversary came; data, worst_exact and an attack's record may be null.
     1: lambda record: {**record, "schema_version": 2, "population": None},
     # 3: the publisher's assumptions are listed.
-    2: lambda record: {**record, "schema_version": 3, "assumptions": []},
+    2: lambda record: {
+        **record,
+        "schema_version": 3,
+        "assumptions": [],
+        "release": {**record["release"], "schedule": None},
+    },
 }
 
 
@@ -92,6 +97,7 @@ def release_record(release: Release) -> dict[str, Any]:
         "domain": release.domain.sides.tolist(),
         "response_bound": release.response_bound,
         "records": release.records,
+        "schedule": None if release.schedule is None else list(release.schedule),
         "points": "everywhere" if release.points is None else _described(release.points),
     }
 

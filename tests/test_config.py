@@ -130,7 +130,7 @@ def test_missing_keys_and_sections(folder):
     with pytest.raises(
         InputError, match=r"data is missing: add a section \[data\], or set population\.source = 'jump'"
     ):
-        load(folder)
+        build_subject(load(folder))
     with pytest.raises(InputError, match=r"no private records for a core adversary"):
         build_subject(load(folder, "population.source=jump"))
     jump = ["population.source=jump", "audit.adversaries=['population']"]
@@ -162,7 +162,10 @@ BAD_SUBJECTS = [
     ("release.response_bound=0.4", r"line 2, 3: has a response above response_bound = 0\.4 .*clip_responses"),
     ("release.records=4", r"release\.records = 4 but data\.csv has 3"),
     ("release.prior_noise=0.5", r"mechanism posterior adds no prior noise"),
-    ("release.mechanism=nosuch", r"release\.mechanism = 'nosuch': must be posterior, noised, centred or module:Class"),
+    (
+        "release.mechanism=nosuch",
+        r"release\.mechanism = 'nosuch': must be posterior, noised, centred, thompson, gaussian or module:Class",
+    ),
     ("release.mechanism=os:system", r"would run code from outside gpleak; read it first, then pass --allow-code"),
     ("release.points={shape = [3, 3]}", r"release\.points\.shape has 2 number\(s\)"),
     ("release.points=[]", r"release\.points must be a list of points"),

@@ -132,3 +132,10 @@ def test_scale_multiplies_the_spread_only():
     first, second = one.sampler(data, points), three.sampler(data, points)
     assert second.mean == pytest.approx(first.mean)
     assert second.factor.lower == pytest.approx(3.0 * first.factor.lower)
+
+
+def test_every_mechanism_of_the_configuration_has_a_suite():
+    """The conformance tests above and those of tests/test_transcripts.py cover every name; a new one must join."""
+    from gpleak.audit.build import MECHANISMS
+
+    assert set(MECHANISMS) == {*NAMES, "thompson", "gaussian"}

@@ -1,0 +1,158 @@
+"""GP Thompson sampling: a full transcript of paths, one after each observation but the last (THEORY section 5).
+
+The covariates are the public actions, in order; the responses are private. After t observations a path
+``f ~ GP(mu_t, sigma_t^2 k_t)`` is released and its argmax is the next action, which is post-processing. Neighbours
+differ in one response. The covariances agree, so a transcript is exactly Gaussian: with
+``h_j(t) = [K_t (K_t + r^2)^-1]_jj = k_t(x_j, x_j) / r^2`` a change of response j by d shifts it by
+``mu^2 = sum_t d^2 h_j(t) / (sigma_t^2 r^2)``, and the values ``f_t(x_j)`` are sufficient.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import Array
+from .base import Contrast, Sampler
+from .cholesky import Factor, factorise
+from .data import Dataset, Record
+from .errors import InputError
+from .moments import Moments
+from .pair import PairLaw, QuadraticForm
+from .posterior import condition
+from .regimes import Sensitivity
+from .release import Release, Tuning
+from .renyi import RenyiCurve
+
+
+@dataclass(frozen=True, eq=False)
+class TranscriptSampler:
+    """Draws whole transcripts; a "path" is all rounds side by side, ``rounds * points`` values, earliest round first.
+
+    Attributes:
+        means: ``(rounds, points)``.
+        factors: Of the covariance of each round.
+    """
+
+    means: Array
+    factors: tuple[Factor, ...]
+
+    @property
+    def jitter(self) -> float:
+        """Largest variance that was added in a round."""
+        return max((factor.jitter for factor in self.factors), default=0.0)
+
+    def draw(self, releases: int, *, paths: int, rng: np.random.Generator) -> Array:
+        """Independent transcripts, ``(releases, paths, rounds * points)``."""
+        normal = rng.standard_normal((releases * paths, *self.means.shape))
+        for index, factor in enumerate(self.factors):
+            normal[:, index] = normal[:, index] @ factor.lower.T + self.means[index]
+        return normal.reshape(releases, paths, -1)
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """GP Thompson sampling with public actions and private responses bounded by M.
+
+    Attributes:
+        release: ``release.schedule`` gives sigma_t for rounds 2..n; without it every round has ``release.scale``.
+
+    Raises:
+        InputError: Prior noise, listed points, fewer than two records, or a schedule of another length.
+    """
+
+    release: Release
+    name: str = "thompson"
+
+    def __post_init__(self) -> None:
+        stated = self.release
+        if stated.prior_noise != 0:
+            raise InputError("mechanism thompson adds no prior noise: set prior_noise to 0")
+        if stated.points is not None:
+            raise InputError("mechanism thompson releases its paths everywhere: leave release.points out")
+        if stated.records < 2:
+            raise InputError("mechanism thompson needs at least 2 records: the first round has nothing to learn from")
+        if stated.schedule is not None and len(stated.schedule) != stated.records - 1:
+            raise InputError(
+                f"schedule has {len(stated.schedule)} scales, but {stated.records} records make {stated.records - 1} "
+                "rounds: give one a round"
+            )
+
+    @property
+    def scales(self) -> Array:
+        """sigma_t of each round, ``(n - 1,)``."""
+        stated = self.release
+        return np.full(stated.records - 1, stated.scale) if stated.schedule is None else np.array(stated.schedule)
+
+    def sampler(self, data: Dataset, points: Array) -> Sampler:
+        """Transcripts of `data` with the paths seen at points ``(t, d)``.
+
+        The factor of the first t records is the leading block of that of all: one Cholesky serves every round.
+        """
+        posterior = condition(data, kernel=self.release.kernel, ridge=self.release.ridge)
+        white = posterior.factor.whiten(self.release.kernel(data.covariates, points))
+        response = posterior.factor.whiten(data.responses)
+        prior = self.release.kernel(points, points)
+        means = np.cumsum(white * response[:, None], axis=0)[:-1]
+        factors, explained = [], np.zeros_like(prior)
+        for row, scale in zip(white[:-1], self.scales, strict=True):
+            explained += np.outer(row, row)
+            factors.append(factorise(scale**2 * (prior - explained)))
+        return TranscriptSampler(means, tuple(factors))
+
+    def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:  # noqa: ARG002 - bounded
+        """``R(alpha) = alpha rho_T``, ``rho_T = (2 M^2 / r^2) (1 / (1 + r^2)) sum 1 / sigma_t^2``, for every order."""
+        ridge = (tuning or self.release.tuning).ridge
+        if tuning is None or self.release.schedule is not None:
+            total = np.asarray(np.sum(self.scales**-2.0))
+        else:
+            total = (self.release.records - 1) / np.square(tuning.scale)
+        rate = 2.0 * self.release.response_bound**2 / ridge**2 / (1.0 + ridge**2) * total
+        return RenyiCurve(np.full_like(rate, np.inf), lambda excess: np.asarray((1.0 + excess) * rate))
+
+    def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:
+        """Normal distributions ``sqrt(2 rho_T)`` apart: the lossless conversion."""
+        rate = float(self.renyi(sensitivity).divergence(np.zeros(())))
+        return QuadraticForm(np.zeros((1, 2)), np.array([[np.sqrt(2.0 * rate), 0.0]]))
+
+    def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
+        """Exact law of every pair, ``(n, replacements)``; of a replacement only the response is used."""
+        gram, _ = self._knowledge(data, data.covariates)
+        return _law(data.responses[:, None], replacements.responses, np.diag(gram)[:, None])
+
+    def value_law(self, posterior: Moments) -> Moments:  # noqa: ARG002 - there is none
+        """A transcript is no single path.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError("mechanism thompson releases a transcript: use audit.adversaries = ['core']")
+
+    def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
+        """The values ``f_t(x_j)`` of all rounds after the response was observed, weighted by ``1 / (r sigma_t)^2``."""
+        neighbour = Record(data.covariates[row], replacement.response)
+        at = data.covariates[row : row + 1]
+        gram, weights = self._knowledge(data, at)
+        both = np.repeat(weights[:, row, None], 2, axis=1)
+        without = data.replaced(row, Record(data.covariates[row], 0.0))
+        posterior = condition(without, kernel=self.release.kernel, ridge=self.release.ridge)
+        white = posterior.factor.whiten(self.release.kernel(data.covariates, at))[:, 0]
+        means = np.cumsum(white * posterior.factor.whiten(without.responses))[:-1]
+        law = _law(np.asarray(data.responses[row]), np.asarray(neighbour.response), gram[row, 0])
+        return Contrast(at, both, means @ both, law, data.replaced(row, neighbour))
+
+    def _knowledge(self, data: Dataset, at: Array) -> tuple[Array, Array]:
+        """``sum_t k_t(x, x) / (r^2 sigma_t)^2`` over the rounds that know record j, ``(n, points)``, and round weights.
+
+        The weights ``1 / (r sigma_t)^2``, ``(rounds, n)``, are 0 in the rounds before the record was observed.
+        """
+        posterior = condition(data, kernel=self.release.kernel, ridge=self.release.ridge)
+        white = posterior.factor.whiten(self.release.kernel(data.covariates, at))
+        left = np.maximum(1.0 - np.cumsum(white**2, axis=0)[:-1], 0.0)
+        known = np.arange(len(left))[:, None] >= np.arange(len(data))
+        weights = np.where(known, 1.0 / (posterior.noise * self.scales[:, None] ** 2), 0.0)
+        return np.asarray(weights.T @ left / posterior.noise), weights
+
+
+def _law(response: Array, other: Array, gram: Array) -> PairLaw:
+    zero, one = np.zeros(()), np.ones(())
+    return PairLaw(response, other, zero, zero, gram, gram, gram, one, one)
