@@ -10,6 +10,8 @@ from ..mechanisms.contour import log_profile
 from ..mechanisms.pair import QuadraticForm, quadratic_form
 from ..mechanisms.profile import chernoff_epsilon, solve_epsilon
 
+_PROFILE_ERROR = 1e-9  # relative, what a profile promises
+
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
@@ -47,6 +49,8 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
 
     every = np.indices((rows, 2 * count)).reshape(2, -1)
     ceiling = chernoff_epsilon(form(*every), delta, paths=paths).reshape(rows, -1)
+    # An exact value is a lower bound on the mechanism: the profile's error goes on delta, so that it is rounded down.
+    target = min(delta * (1.0 + _PROFILE_ERROR), 0.999999)
     best, which = np.zeros(rows), np.zeros(rows, dtype=np.intp)
     active = np.ones((rows, 2 * count), dtype=bool)
     rank = ceiling.copy()
@@ -55,7 +59,7 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
         candidate = np.where(active[todo], rank[todo], -np.inf).argmax(axis=1)
         active[todo, candidate] = False
         # Twelve digits: what rounding adds must not decide which of two equal records is the more exposed.
-        epsilon = _significant(solve_epsilon(form(todo, candidate), delta, paths=paths))
+        epsilon = _significant(solve_epsilon(form(todo, candidate), target, paths=paths))
         improved = epsilon > best[todo]
         best[todo[improved]], which[todo[improved]] = epsilon[improved], candidate[improved]
         active &= ceiling > best[:, None]
@@ -63,7 +67,7 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
         if len(row):
             value = log_profile(form(row, pair), best[row], paths=paths).log_delta
             rank[row, pair] = value
-            active[row, pair] = value > np.log(delta)
+            active[row, pair] = value > np.log(target)
     return Exposure(best, which % count)
 
 

@@ -347,15 +347,46 @@ def test_no_pair_of_a_regime_exceeds_its_certificate(name, index):
 
 
 def test_a_kernel_with_negative_values_needs_the_floor():
-    """THEORY section 1: V with kappa = -0.5 unfloored would be smaller than the true worst case, 1."""
+    """THEORY section 1. A cosine kernel, kappa = -1: without the floor V would be 1/11, and a pair leaks more.
 
-    class Negative(type(release(5))):
-        @property
-        def kappa(self):
-            return -0.5
+    Core at 0, the record a quarter period away, where the core says nothing: its posterior variance is 1.
+    """
+    from gpleak.audit.accountant import renyi_epsilon as convert
+    from gpleak.mechanisms import Kernel, Sensitivity
+    from gpleak.mechanisms.regimes import peak_root
 
-    stated = Negative(**{f.name: getattr(release(5), f.name) for f in dataclasses.fields(release(5))})
-    assert float(Bounded().sensitivity(stated).variance) == 1.0
+    cosine = Kernel("cosine", 1.0, lambda a, b: np.cos(a - b.T))
+    stated = release(11, kernel=cosine, ridge=1.0, scale=1e3, domain=Domain([[0.0, math.pi]]))
+    assert stated.kappa == pytest.approx(-1.0)
+    floored = Bounded().sensitivity(stated)
+    assert float(floored.variance) == 1.0
+    mechanism = ExactPosterior(stated)
+    data = Dataset([[0.0]] * 10 + [[math.pi / 2]], [0.0] * 10 + [1.0])
+    exact = float(exact_epsilon(mechanism.leave_one_out(data, Dataset([[0.0]], [-1.0]))[10, 0], 1e-3))
+    assert exact <= certify(mechanism, Bounded(), 1e-3).epsilon
+    variance = np.asarray(1.0 - 10 / 11)
+    drift = math.sqrt(10) * variance / (1.0 + variance)
+    unfloored = Sensitivity("bounded", variance, drift + 2 * peak_root(variance, np.asarray(1.0)), None)
+    assert exact > float(convert(mechanism.renyi(unfloored), 1e-3)[0])
+
+
+@pytest.mark.parametrize(
+    ("mu", "delta", "exact", "mironov"),
+    [
+        (1.0, 1e-5, 4.37718, 5.29853),
+        (1.0, 1e-18, 8.99718, 9.60457),
+        (1.0, 1e-30, 11.74388, 12.25395),
+        (100.0, 1e-5, 5425.510, 5479.853),
+        (1000.0, 1e-5, 504263.9, 504798.6),
+    ],
+)
+def test_case_16_extremes(mu, delta, exact, mironov):
+    """CASES 16: no overflow, no cap, between the exact value and Mironov's; and no noise is infinite, not an error."""
+    assert exact * (1 - 1e-6) <= float(renyi_epsilon(line(mu**2 / 2), delta)[0]) <= mironov * (1 + 1e-6)
+    assert epsilon_of_mu(mu, delta) == pytest.approx(exact, rel=1e-5)
+    assert float(renyi_epsilon(line(math.inf), delta)[0]) == math.inf
+    assert epsilon_of_mu(math.inf, delta) == math.inf
+    assert float(renyi_epsilon(line(0.0), delta)[0]) < 1e-10  # the search ends at an order of 1e13
 
 
 GDP = json.loads((REFERENCE / "gdp.json").read_text())["rows"]

@@ -48,6 +48,16 @@ def test_transcripts_follow_the_posterior_of_each_round():
     assert law_p_value(1.05 * paths, np.concatenate(means), covariance) < FALSE_FAILURE
 
 
+def test_queries_follow_their_law():
+    """False-failure rate 1e-6; a 5 % larger scale is 10 standard deviations off."""
+    data = Dataset([[0.1], [0.2], [0.3]], [1.0, 0.5, -0.25])
+    draws = GaussianQuery(release(3, scale=0.7)).sampler(data, np.zeros((1, 1)))
+    values = draws.draw(20_000, paths=2, rng=np.random.default_rng(9))
+    law = (np.full(1, 1.25), np.full((1, 1), 0.49))
+    assert law_p_value(values, *law) > FALSE_FAILURE
+    assert law_p_value(1.25 + 1.05 * (values - 1.25), *law) < FALSE_FAILURE
+
+
 @pytest.mark.parametrize("mechanism", [thompson(), GaussianQuery(release(6))], ids=["thompson", "gaussian"])
 def test_conformance(mechanism):
     data, points = random_data(np.random.default_rng(3), 6, 1), np.array([[0.2], [0.8]])
