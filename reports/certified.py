@@ -67,7 +67,8 @@ def print_certification(found: Certification, solved: Solved | None, console: Co
     console.print(f"for {release.records} records, {release.paths} path(s), whatever the data, under these premises:")
     for premise in found.regime.assumptions:
         console.print(f"  - {premise}")
-    console.print(f"no tuning of the mean gets below epsilon {number(found.covariance_lower_bound)}")
+    if found.covariance_lower_bound > 0:
+        console.print(f"no tuning of the mean gets below epsilon {number(found.covariance_lower_bound)}")
     console.print(f"mu = {number(found.gdp.mu)} with regret {number(found.gdp.regret)} (Gaussian differential privacy)")
     console.print(f"within epsilon {number(found.budget)}: at most {found.most_paths} path(s)")
     if solved is not None and solved.value is None:

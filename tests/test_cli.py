@@ -187,7 +187,7 @@ def test_a_reader_who_goes_away_does_not_change_the_status(tmp_path):
 
 def test_interruption_is_one_line_and_status_130(tmp_path):
     command = [sys.executable, "-m", "gpleak", "audit", str(EXAMPLE / "audit.toml"), "--out", str(tmp_path / "out")]
-    command += [*CORE, "--set", "audit.trials=50000000", "--set", "audit.targets=300"]
+    command += [*CORE, "--set", "audit.trials=5000000", "--set", "audit.targets=300", "--set", "compute.workers=serial"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         while not (tmp_path / "out").exists():  # the folder is made just before the work begins
             time.sleep(0.02)
