@@ -1,6 +1,7 @@
 """The command line. Exit status: 0 not refuted, 1 violated, 2 bad input or failed run, 3 inconclusive and --strict."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -70,7 +71,14 @@ def audit(
     subject = build_subject(loaded, allow_code=allow_code)
     _make_folder(out)
     with progress_bar(Console(stderr=True)) as progress:
-        result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=progress)
+
+        def tell(done: int, total: int) -> None:
+            if _Interrupt.seen:
+                raise KeyboardInterrupt
+            if progress:
+                progress(done, total)
+
+        result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=tell)
     report = render_report(result)  # before anything is written: both files or none
     write_record(as_record(result), out / "audit.json")
     write_private(report, out / "report.html")
@@ -146,8 +154,21 @@ def _print_result(result: AuditResult, report: Path) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Interrupt:
+    """Remembers Ctrl-C: the exception is lost where it is raised inside a library's callback from C."""
+
+    seen = False
+
+    @classmethod
+    def handle(cls, *_: object) -> None:
+        """What SIGINT calls."""
+        cls.seen = True
+        raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command; a failure is one line on stderr and exit status 2, Ctrl-C one line and 130."""
+    signal.signal(signal.SIGINT, _Interrupt.handle)
     try:
         with np.errstate(all="ignore"):  # what matters is checked; a warning would quote our sources
             status = app(standalone_mode=False) or 0
