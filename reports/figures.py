@@ -1,6 +1,7 @@
 """The figures of a report, as SVG text with no outside reference. Same input, same bytes."""
 
 import io
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,10 @@ from ..mechanisms import Array
 # Okabe and Ito's colours, told apart by all common kinds of colour vision.
 INK, BLUE, ORANGE, GREEN, RED, GREY = "#1a1a1a", "#0072b2", "#e69f00", "#009e73", "#d55e00", "#8c8c8c"
 _LINES = (BLUE, ORANGE, GREEN, RED, "#cc79a7", "#56b4e9")
+# A font list cached by another installation makes matplotlib complain on stderr, where a failure's one line belongs; it
+# falls back to its own DejaVu Sans, which is what the figures use.
+logging.getLogger("matplotlib.font_manager").setLevel(logging.CRITICAL)
+
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.spines.top": False,
