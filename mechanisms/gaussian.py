@@ -196,9 +196,10 @@ class _LeftOut:
 def _left_out(posterior: Posterior, ends: Array) -> _LeftOut:
     kernel, data = posterior.kernel, posterior.data
     precision = posterior.factor.inverse_diagonal()
-    pull = posterior.factor.solve(kernel(data.covariates, ends))
+    reach = kernel(data.covariates, ends)
+    pull = posterior.factor.solve(reach)
     covariance = pull / precision[:, None]
-    half = posterior.factor.whiten(kernel(data.covariates, ends))
+    half = posterior.factor.whiten(reach)
     variance_prime = 1.0 - np.square(half).sum(axis=0) + pull * covariance
     variance = np.maximum(1.0 / precision - posterior.noise, 0.0)
     return _LeftOut(precision, pull, variance, covariance, variance_prime)
