@@ -107,9 +107,15 @@ def _run_chunk(function: Callable[[Any, range], Any], shared: Any, chunk: range)
         return function(shared, chunk)
 
 
-def chunks_of(count: int, *, seconds_each: float) -> list[range]:
-    """Split `count` indices into chunks of about 0.2 s of estimated work. The estimate decides speed only."""
-    size = max(1, round(_CHUNK_SECONDS / seconds_each))
+def chunks_of(count: int, *, seconds_each: float, at_least: int = 1) -> list[range]:
+    """Split `count` indices into chunks of about 0.2 s of estimated work. The estimate decides speed only.
+
+    Args:
+        count: How many.
+        seconds_each: Estimated work of one.
+        at_least: Indices a chunk that cost little more than one, for they share a preparation.
+    """
+    size = max(at_least, round(_CHUNK_SECONDS / seconds_each))
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 

@@ -35,28 +35,55 @@ class PopulationScores:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trained:
-    """A study with the law of the released value under each shadow, one for each target: ``(2, S_t)``."""
+class PopulationAttack:
+    """The optimal mixture over shadows, trained; made by `train_population`.
+
+    Attributes:
+        study: What every trial needs.
+        shadows: Shadow pairs that were trained.
+        laws: Law of the released value under each shadow that does not contain the target, one entry a target:
+            ``(2, S_t)``.
+    """
 
     study: Study
+    shadows: int
     laws: tuple[Moments, ...]
 
+    def attempt(self, trials: range, *, engine: Engine, finished: Callable[[], None]) -> list[PopulationScores]:
+        """Attack every target; fewer trials are left for one that some cores contain.
 
-def attack_population(
+        Trials are releases from fresh cores, never from the shadows; they are drawn through the mechanism.
+
+        Args:
+            trials: Numbers of the trials under each hypothesis: those of another range are other releases.
+            engine: Where the work is done.
+            finished: Called after each chunk.
+
+        Raises:
+            InputError: A target is left with fewer than two trials.
+        """
+        chunks = trial_chunks(self.study.mechanism, len(self.laws), shadows=self.shadows, trials=trials)
+        parts = engine.map(trial_chunk, self, chunks, finished)
+        scores = np.concatenate([part[0] for part in parts], axis=1)
+        valid = np.concatenate([part[1] for part in parts])
+        _check_counts(valid, self.study.rows, "trial")
+        return [
+            PopulationScores(Scores(*scores[:, valid[:, t], t]), law.mean.shape[1]) for t, law in enumerate(self.laws)
+        ]
+
+
+def train_population(
     mechanism: Mechanism,
     population: Population,
     targets: Dataset,
     *,
     rows: NDArray[np.intp] | None,
     shadows: int,
-    trials: int,
     seed: int,
     engine: Engine,
     finished: Callable[[], None],
-) -> list[PopulationScores]:
-    """Attack every target with the optimal mixture over shadows.
-
-    Trials are releases from fresh cores, never from the shadows; they are drawn through the mechanism.
+) -> PopulationAttack:
+    """Train shadows for every target.
 
     Args:
         mechanism: What is audited.
@@ -64,35 +91,32 @@ def attack_population(
         targets: The attacked records.
         rows: Rows of the targets in the pool when they may be drawn; their shadows and trials are then left out.
         shadows: Shadow pairs to train.
-        trials: Releases under each hypothesis (fewer for a target that some cores contain).
         seed: Root of all seeds.
         engine: Where the work is done.
         finished: Called after each chunk.
 
     Raises:
-        InputError: A target is left with fewer than two shadows or trials.
+        InputError: A target is left with fewer than two shadows.
     """
     study = plan_study(mechanism, population, targets, rows=rows, seed=seed)
-    shadow_chunks, trial_chunks = population_chunks(mechanism, len(targets), shadows=shadows, trials=trials)
-    trained = engine.map(shadow_chunk, study, shadow_chunks, finished)
+    trained = engine.map(shadow_chunk, study, shadow_chunks(mechanism, len(targets), shadows=shadows), finished)
     law = stack_moments((part[0] for part in trained), join=np.concatenate)
     usable = np.concatenate([part[1] for part in trained])
     _check_counts(usable, rows, "shadow")
     laws = tuple(Moments(law.mean[:, usable[:, t], t], law.variance[:, usable[:, t], t]) for t in range(len(targets)))
-    parts = engine.map(trial_chunk, _Trained(study, laws), trial_chunks, finished)
-    scores = np.concatenate([part[0] for part in parts], axis=1)
-    valid = np.concatenate([part[1] for part in parts])
-    _check_counts(valid, rows, "trial")
-    return [PopulationScores(Scores(*scores[:, valid[:, t], t]), int(usable[:, t].sum())) for t in range(len(targets))]
+    return PopulationAttack(study, shadows, laws)
 
 
-def population_chunks(
-    mechanism: Mechanism, targets: int, *, shadows: int, trials: int
-) -> tuple[list[range], list[range]]:
-    """Chunks of shadows and of trials."""
-    pair = seconds_a_pair(mechanism, targets)
+def shadow_chunks(mechanism: Mechanism, targets: int, *, shadows: int) -> list[range]:
+    """Chunks of shadows."""
+    return chunks_of(shadows, seconds_each=seconds_a_pair(mechanism, targets))
+
+
+def trial_chunks(mechanism: Mechanism, targets: int, *, shadows: int, trials: range) -> list[range]:
+    """Chunks of trials."""
     score = 4.0 * targets * shadows * _SECONDS_A_DENSITY
-    return chunks_of(shadows, seconds_each=pair), chunks_of(trials, seconds_each=pair + score)
+    chunks = chunks_of(len(trials), seconds_each=seconds_a_pair(mechanism, targets) + score)
+    return [trials[chunk.start : chunk.stop] for chunk in chunks]
 
 
 def population_seconds(mechanism: Mechanism, targets: int, *, shadows: int, trials: int) -> float:
@@ -107,7 +131,7 @@ def shadow_chunk(study: Study, chunk: range) -> tuple[Moments, NDArray[np.bool_]
     return study.mechanism.value_law(posterior_moments(study, draw)), without_target(study, draw)
 
 
-def trial_chunk(trained: _Trained, chunk: range) -> tuple[Array, NDArray[np.bool_]]:
+def trial_chunk(trained: PopulationAttack, chunk: range) -> tuple[Array, NDArray[np.bool_]]:
     """Scores of trials `chunk`, ``(2, B, T)``: in, then out; and which do not contain a target, ``(B, T)``."""
     study, paths = trained.study, trained.study.mechanism.release.paths
     draw, rngs = draw_pairs(study, _TRIAL, chunk)

@@ -12,13 +12,15 @@ from .accountant import (
     renyi_epsilon,
     smallest_value,
 )
-from .bounds import EpsilonBound, Split, clopper_pearson_bound, largest_provable_epsilon
+from .bounds import EpsilonBound, Kind, Split, clopper_pearson_bound, largest_provable_epsilon
 from .build import Subject, build_stated, build_subject
 from .certifying import Certification, Solved, certification, curves, solve
 from .config import AuditConfig, AuditPlan, ComputeConfig, load_config
 from .exposure import Exposure, draw_replacements, exposure
+from .fidelity import Check, Fidelity, fidelity, fidelity_points
 from .gdp import GdpReport, gdp_report
 from .judge import SPLIT
+from .ledger import Expense, Ledger, open_ledger
 from .result import AttackResult, AuditResult
 from .roc import Roc, TprAtFpr, auc, roc, tpr_at_fpr
 from .run import run_audit
@@ -32,10 +34,15 @@ __all__ = [
     "AuditResult",
     "Certificate",
     "Certification",
+    "Check",
     "ComputeConfig",
     "EpsilonBound",
+    "Expense",
     "Exposure",
+    "Fidelity",
     "GdpReport",
+    "Kind",
+    "Ledger",
     "Roc",
     "Solved",
     "Split",
@@ -55,10 +62,13 @@ __all__ = [
     "draw_replacements",
     "epsilon_grid",
     "exposure",
+    "fidelity",
+    "fidelity_points",
     "gdp_report",
     "largest_provable_epsilon",
     "load_config",
     "most_paths",
+    "open_ledger",
     "renyi_delta",
     "renyi_epsilon",
     "roc",

@@ -146,7 +146,31 @@ class AuditPlan(_Section):
     significance: Probability = Field(default=0.05, description="a probability strictly between 0 and 1")
     claimed_epsilon: Number | None = Field(default=None, ge=0, description="0 or a positive number")
     trials: Whole = Field(default=20_000, ge=2, description="a whole number, at least 2")
+    batch: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="trials a look, to stop as soon as the claim is refuted; leave it out for one look at all",
+    )
+    fidelity: Whole = Field(
+        default=10_000, ge=0, description="released paths to hold against the stated law, 0 for none"
+    )
     seed: Whole = Field(default=0, ge=0, description="a whole number, 0 or more")
+
+    @model_validator(mode="after")
+    def _two_batches(self) -> "AuditPlan":
+        if self.batch is not None and self.trials < 2 * self.batch:
+            raise ValueError(
+                f"audit.batch = {self.batch} makes less than two batches of audit.trials = {self.trials}: the first "
+                "only chooses the bets"
+            )
+        return self
+
+    @property
+    def looks(self) -> list[range]:
+        """Trials of each look, in order; what is left over joins the last."""
+        size = self.batch or self.trials
+        starts = range(0, self.trials - size + 1, size)
+        return [range(start, self.trials if start == starts[-1] else start + size) for start in starts]
 
     @field_validator("adversaries")
     @classmethod

@@ -1,7 +1,25 @@
 """From the scores of one attack to what they show."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
 from ..attacks import Scores
-from .bounds import Split, clopper_pearson_bound, largest_provable_epsilon
+from ..mechanisms import DeclaresGaussianDP, Mechanism
+from .bounds import (
+    EpsilonBound,
+    Sequential,
+    Split,
+    clopper_pearson_bound,
+    gaussian_dp_estimate,
+    jeffreys_estimate,
+    joint_beta_estimate,
+    largest_provable_epsilon,
+    model_based_bound,
+    sequential_provable,
+)
+from .campaign import Attempt
 from .config import AuditPlan
 from .result import AttackResult
 from .roc import auc, roc, tpr_at_fpr
@@ -10,30 +28,66 @@ FPR_LEVELS = (0.0, 0.001, 0.01, 0.1)
 SPLIT = Split()
 
 
-def judge(
-    adversary: str,
-    record: int | None,
-    scores: Scores,
-    plan: AuditPlan,
-    share: float,
-    *,
-    exact: float | None = None,
-    shadows: int | None = None,
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A bound, and the most that the design could have shown."""
+
+    bound: EpsilonBound
+    provable: float
+
+
+def judge_once(attempt: Attempt, plan: AuditPlan, share: float) -> Judged:
+    """One look at all trials: Clopper-Pearson with the threshold chosen on held-out trials."""
+    bound = clopper_pearson_bound(attempt.scores, delta=plan.delta, significance=share, threshold=SPLIT)
+    evaluated = bound.evaluated
+    return Judged(bound, largest_provable_epsilon(evaluated=evaluated, delta=plan.delta, significance=share))
+
+
+def judge_sequence(state: Sequential, plan: AuditPlan, share: float) -> Judged:
+    """Any number of looks: what the betting sequence showed so far."""
+    most = sequential_provable(trials=plan.trials, batch=plan.batch or 0, delta=plan.delta, significance=share)
+    return Judged(state.bound, most)
+
+
+def summarise(
+    attempts: Sequence[Attempt], judged: Judged, mechanism: Mechanism, plan: AuditPlan, share: float
 ) -> AttackResult:
-    """ROC, lower bound at this attack's `share` of the significance, and what the design could have shown."""
-    bound = clopper_pearson_bound(scores, delta=plan.delta, significance=share, split=SPLIT)
-    curve = roc(scores)
+    """Everything about one attack: its ROC, the bound, and what is shown beside it and refutes nothing.
+
+    Args:
+        attempts: The batches of this attack, in order.
+        judged: The bound, from all of them.
+        mechanism: What was attacked.
+        plan: Of the audit.
+        share: Significance of this attack.
+    """
+    last, scores = attempts[-1], joined([attempt.scores for attempt in attempts])
+    curve, level = roc(scores), {"delta": plan.delta, "significance": share}
+    estimates = [
+        jeffreys_estimate(scores, **level, threshold=SPLIT),
+        joint_beta_estimate(scores, **level, threshold=SPLIT),
+    ]
+    if isinstance(mechanism, DeclaresGaussianDP):
+        estimates.append(gaussian_dp_estimate(scores, **level, declared=mechanism, threshold=SPLIT))
     return AttackResult(
-        adversary=adversary,
-        record=record,
+        adversary=last.adversary,
+        record=last.record,
         trials=len(scores.member),
-        shadows=shadows,
+        shadows=last.shadows,
         curve=curve,
         auc=auc(curve),
-        tpr_at_fpr=tuple(tpr_at_fpr(curve, level) for level in FPR_LEVELS),
-        epsilon_lower=bound,
-        epsilon_exact=exact,
-        largest_provable_epsilon=largest_provable_epsilon(
-            evaluated=bound.evaluated, delta=plan.delta, significance=share
-        ),
+        tpr_at_fpr=tuple(tpr_at_fpr(curve, fpr) for fpr in FPR_LEVELS),
+        epsilon_lower=judged.bound,
+        epsilon_exact=last.exact,
+        largest_provable_epsilon=judged.provable,
+        # The core adversary's score is the exact log-likelihood ratio of the stated pair; no other's is.
+        model_based=model_based_bound(scores, **level) if last.adversary == "core" else None,
+        estimates=tuple(estimates),
     )
+
+
+def joined(parts: Sequence[Scores]) -> Scores:
+    """Scores of consecutive ranges of trials as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Scores(np.concatenate([part.member for part in parts]), np.concatenate([part.nonmember for part in parts]))

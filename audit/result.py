@@ -9,6 +9,8 @@ from ..mechanisms import Array, Dataset, Mechanism
 from .accountant import Certificate
 from .bounds import EpsilonBound
 from .exposure import Exposure
+from .fidelity import Fidelity
+from .ledger import Ledger
 from .roc import Roc, TprAtFpr
 from .verdict import Verdict
 
@@ -28,6 +30,9 @@ class AttackResult:
         epsilon_lower: Lower confidence bound on epsilon, at this attack's share of the significance.
         epsilon_exact: Exact epsilon of the attacked pair; None for an adversary who attacks no single pair.
         largest_provable_epsilon: The most this design could have shown.
+        model_based: What the scores show if releases follow the stated law: theory against draws, no ground of a
+            verdict. None where the score is not the exact log-likelihood ratio.
+        estimates: Values that promise nothing, for comparison.
     """
 
     adversary: str
@@ -40,6 +45,8 @@ class AttackResult:
     epsilon_lower: EpsilonBound
     epsilon_exact: float | None
     largest_provable_epsilon: float
+    model_based: EpsilonBound | None
+    estimates: tuple[EpsilonBound, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +56,8 @@ class AuditResult:
     Attributes:
         verdict: The outcome.
         reason: Why, in a sentence.
+        decided_by: The test that refuted the claim, and
+        decided_at: its corrected significance (0 for a proof without sampling); None when nothing was refuted.
         mechanism: What was audited, with its public parameters.
         regime: Premises of the certificate.
         assumptions: Those of them that the data cannot show.
@@ -58,8 +67,9 @@ class AuditResult:
         replacements: The public records that took a record's place.
         population: What the population adversary knew; None when there was none.
         attacks: One entry an attacked record.
+        fidelity: Whether releases are those of the stated mechanism; None when that was not tested.
         delta: The delta of every epsilon here.
-        significance: Total probability of a wrong bound.
+        ledger: Total probability of a wrong verdict, and which test spent what of it.
         seed: All randomness came from it.
         jitter: Largest variance that had to be added to factorise a covariance; usually 0.
         sha256: Of the data file, or None.
@@ -70,6 +80,8 @@ class AuditResult:
 
     verdict: Verdict
     reason: str
+    decided_by: str | None
+    decided_at: float | None
     mechanism: Mechanism
     regime: str
     assumptions: tuple[str, ...]
@@ -79,14 +91,20 @@ class AuditResult:
     replacements: Dataset
     population: str | None
     attacks: tuple[AttackResult, ...]
+    fidelity: Fidelity | None
     delta: float
-    significance: float
+    ledger: Ledger
     seed: int
     jitter: float
     sha256: str | None
     clipped: int
     timings: Mapping[str, float]
     engine: tuple[str, int]
+
+    @property
+    def significance(self) -> float:
+        """Total probability of a wrong verdict."""
+        return self.ledger.significance
 
     @property
     def worst_record(self) -> int | None:

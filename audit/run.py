@@ -8,29 +8,24 @@ from typing import Protocol
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..attacks import (
-    Engine,
-    attack_core,
-    attack_population,
-    core_chunks,
-    core_seconds,
-    open_engine,
-    population_chunks,
-    population_seconds,
-)
-from ..mechanisms import OWN, Dataset, Mechanism, NumericalError
+from ..attacks import CoreAttack
+from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError
 from .accountant import Certificate, certify
+from .bounds import Sequential
 from .build import Subject
+from .campaign import Attempt, Campaign, Running, running
 from .config import AuditPlan, ComputeConfig
 from .exposure import Exposure, draw_replacements, exposure
-from .judge import judge
+from .fidelity import Fidelity, fidelity, fidelity_points
+from .judge import Judged, judge_once, judge_sequence, summarise
+from .ledger import Ledger, open_ledger
 from .result import AuditResult
-from .targets import choose_population, choose_targets
+from .targets import choose_population, choose_targets, choose_witnesses
 from .verdict import Evidence, exceeds, rule
 
-# First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row and
-# hypothesis (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their index
-# (attacks/population.py).
+# First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row,
+# hypothesis and block of trials (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their
+# index (attacks/population.py). 4: the fidelity test (audit/fidelity.py).
 _REPLACEMENTS = 0
 
 
@@ -82,51 +77,42 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         _check_certificate(mechanism, exposed, certificate)
         targets = choose_targets(plan, exposed)
 
-    count = max(len(targets), 1)  # the stress test has one target and no records
-    with _timed(clock, "attacks"), _engine(subject, plan, count, compute, progress) as (engine, finished):
-        attacks = []
-        share = plan.significance / (len(plan.adversaries) * count)
-        if "core" in plan.adversaries and data is not None and exposed is not None:
-            against = Dataset(
-                replacements.covariates[exposed.replacement[targets]],
-                replacements.responses[exposed.replacement[targets]],
-            )
-            cores = attack_core(
-                mechanism, data, targets, against, trials=plan.trials, seed=plan.seed, engine=engine, finished=finished
-            )
-            for row, found in zip(targets, cores, strict=True):
-                exact = float(exposed.epsilon[row])
-                attacks.append(judge("core", row, found.scores, plan, share, exact=exact))
-                jitter = max(jitter, found.jitter)
-        if "population" in plan.adversaries:
-            population, records, rows = choose_population(subject, targets)
-            shadowed = attack_population(
-                mechanism,
-                population,
-                records,
-                rows=rows,
-                shadows=plan.shadows,
-                trials=plan.trials,
-                seed=plan.seed,
-                engine=engine,
-                finished=finished,
-            )
-            named: list[int | None] = [*targets] or [None]
-            for record, attack in zip(named, shadowed, strict=True):
-                attacks.append(judge("population", record, attack.scores, plan, share, shadows=attack.shadows))
+    campaign = _plan(subject, plan, targets, replacements, exposed)
+    tested = plan.fidelity > 0 and isinstance(mechanism, HasPathLaw)
+    looks = None if plan.batch else 1
+    ledger = open_ledger(plan.significance, campaign.aims, fidelity=tested, looks=looks)
 
-    worst = None if exposed is None else int(exposed.epsilon.argmax())
+    faithful = None
+    if tested:
+        with _timed(clock, "fidelity"):
+            faithful = _fidelity(subject, plan, ledger, targets, replacements, exposed)
+
+    with (
+        _timed(clock, "attacks"),
+        running(campaign, plan.looks, compute or ComputeConfig(), progress) as attacking,
+    ):
+        batches, judged = _attack(attacking, plan, ledger, claimed)
+    with _timed(clock, "judgement"):
+        attacks = [
+            summarise(parts, found, mechanism, plan, ledger.share(parts[0].adversary))
+            for parts, found in zip(batches, judged, strict=True)
+        ]
+    jitter = max(jitter, *(part.jitter for parts in batches for part in parts))
+
     evidence = [Evidence(a.adversary, a.record, a.epsilon_lower, a.largest_provable_epsilon) for a in attacks]
     ruling = rule(
         claimed,
         certified=certificate.epsilon,
         worst_exact=None if exposed is None else float(exposed.epsilon.max()),
-        worst_record=worst,
+        worst_record=None if exposed is None else int(exposed.epsilon.argmax()),
         evidence=evidence,
+        fidelity=faithful,
     )
     return AuditResult(
         verdict=ruling.verdict,
         reason=ruling.reason,
+        decided_by=ruling.decided_by,
+        decided_at=ruling.significance,
         mechanism=mechanism,
         regime=subject.regime.name,
         assumptions=subject.regime.assumptions,
@@ -134,44 +120,74 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         claimed_epsilon=claimed,
         exposure=exposed,
         replacements=replacements,
-        population=population.name if "population" in plan.adversaries else None,
+        population=None if campaign.population is None else campaign.population.population.name,
         attacks=tuple(attacks),
+        fidelity=faithful,
         delta=plan.delta,
-        significance=plan.significance,
+        ledger=ledger,
         seed=plan.seed,
         jitter=jitter,
         sha256=subject.sha256,
         clipped=subject.clipped,
         timings=clock,
-        engine=(engine.name, engine.workers),
+        engine=(attacking.engine.name, attacking.engine.workers),
     )
 
 
-@contextmanager
-def _engine(
-    subject: Subject, plan: AuditPlan, targets: int, compute: ComputeConfig | None, progress: Progress | None
-) -> Iterator[tuple[Engine, Callable[[], None]]]:
-    """The engine that the work is worth, and what to call when one of all chunks is finished."""
-    seconds, total = 0.0, 0
-    mechanism, trials, shadows = subject.mechanism, plan.trials, plan.shadows
-    if "core" in plan.adversaries and subject.data is not None:
-        seconds += core_seconds(mechanism, targets, trials=trials)
-        total += len(core_chunks(mechanism, targets, trials=trials))
-    if "population" in plan.adversaries:
-        seconds += population_seconds(mechanism, targets, shadows=shadows, trials=trials)
-        total += sum(map(len, population_chunks(mechanism, targets, shadows=shadows, trials=trials)))
-    done = 0
+def _plan(
+    subject: Subject, plan: AuditPlan, targets: list[int], replacements: Dataset, exposed: Exposure | None
+) -> Campaign:
+    """Who attacks whom."""
+    core: CoreAttack | None = None
+    exact: tuple[float, ...] = ()
+    if "core" in plan.adversaries and subject.data is not None and exposed is not None:
+        chosen = exposed.replacement[targets]
+        against = Dataset(replacements.covariates[chosen], replacements.responses[chosen])
+        core = CoreAttack(subject.mechanism, subject.data, tuple(targets), against, plan.seed)
+        exact = tuple(float(epsilon) for epsilon in exposed.epsilon[targets])
+    population = choose_population(subject, targets) if "population" in plan.adversaries else None
+    return Campaign(subject.mechanism, plan, core, exact, population)
 
-    def finished() -> None:
-        nonlocal done
-        done += 1
-        if progress:
-            progress(done, total)
 
-    if progress:
-        progress(0, total)
-    with open_engine((compute or ComputeConfig()).ray_workers, seconds=seconds) as engine:
-        yield engine, finished
+def _fidelity(
+    subject: Subject,
+    plan: AuditPlan,
+    ledger: Ledger,
+    targets: list[int],
+    replacements: Dataset,
+    exposed: Exposure | None,
+) -> Fidelity:
+    """Hold releases of the data and of a neighbour against the stated law."""
+    witnesses = choose_witnesses(subject, targets, replacements, exposed)
+    points = fidelity_points(subject.mechanism, witnesses.datasets[0], witnesses.rows, witnesses.ends, seed=plan.seed)
+    return fidelity(
+        subject.mechanism,
+        witnesses.datasets,
+        points,
+        paths=plan.fidelity,
+        significance=ledger.share("fidelity"),
+        seed=plan.seed,
+    )
+
+
+def _attack(
+    attacking: Running, plan: AuditPlan, ledger: Ledger, claimed: float
+) -> tuple[list[list[Attempt]], list[Judged]]:
+    """The batches of every attack and what they show: all trials at once, or look by look until the claim falls."""
+    shares = [ledger.share(adversary) for adversary, _ in attacking.campaign.aims]
+    if plan.batch is None:
+        attempts = attacking.attempt(range(plan.trials))
+        once = [judge_once(attempt, plan, share) for attempt, share in zip(attempts, shares, strict=True)]
+        return [[attempt] for attempt in attempts], once
+    batches: list[list[Attempt]] = [[] for _ in shares]
+    states = [Sequential(claimed, plan.delta, share) for share in shares]
+    for look in plan.looks:
+        for index, attempt in enumerate(attacking.attempt(look)):
+            batches[index].append(attempt)
+            states[index] = states[index].look(attempt.scores)
+        if any(state.refuted for state in states):
+            break
+    return batches, [judge_sequence(state, plan, share) for state, share in zip(states, shares, strict=True)]
 
 
 def _check_certificate(mechanism: Mechanism, exposed: Exposure, certificate: Certificate) -> None:

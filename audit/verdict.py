@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
+from ..mechanisms import InputError
 from .bounds import EpsilonBound
+from .fidelity import Fidelity
 
 
 class Verdict(StrEnum):
@@ -17,20 +21,39 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict with the one sentence that says why."""
+    """A verdict, why, and which test decided it.
+
+    Attributes:
+        verdict: The outcome.
+        reason: One sentence.
+        decided_by: The test that refuted the claim; None when none did.
+        significance: Its corrected significance; 0 for a proof without sampling, None when nothing was refuted.
+    """
 
     verdict: Verdict
     reason: str
+    decided_by: str | None = None
+    significance: float | None = None
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one attack showed and could have shown."""
+    """What one attack showed and could have shown.
+
+    Raises:
+        InputError: The bound is no confidence bound, or what could have been shown is NaN.
+    """
 
     adversary: str
     record: int | None
     bound: EpsilonBound
     largest_provable: float
+
+    def __post_init__(self) -> None:
+        if not self.bound.may_refute:
+            raise InputError(f"{self.bound.method} is no ground of a verdict: {self.bound.kind}")
+        if np.isnan(self.largest_provable):
+            raise InputError("the largest provable epsilon is NaN: nothing was measured")
 
 
 def exceeds(exact: float, certified: float) -> bool:
@@ -45,35 +68,29 @@ def rule(
     worst_exact: float | None,
     worst_record: int | None,
     evidence: Sequence[Evidence],
+    fidelity: Fidelity | None,
 ) -> Ruling:
     """Set the evidence against the claimed epsilon.
 
-    VIOLATED when the exact epsilon of a record's pair exceeds the claim (or the certificate, which then is no
-    certificate of the stated law: proved without sampling) or a lower
-    confidence bound does (shown at its significance); INCONCLUSIVE when no attack could have shown a violation
-    with this design; NOT_REFUTED otherwise.
+    VIOLATED when releases are not those of the stated mechanism, when the exact epsilon of a record's pair exceeds the
+    claim (or the certificate, which then is no certificate of the stated law: proved without sampling), or when a lower
+    confidence bound does (shown at its significance); INCONCLUSIVE when no attack could have shown a violation with
+    this design; NOT_REFUTED otherwise.
+
+    Raises:
+        InputError: A number is NaN, or there is no evidence at all: a comparison with nothing must not pass.
     """
-    refuting = max(evidence, key=lambda item: item.bound.value)
-    by_attack = (
-        f"the {refuting.adversary} attack on {_named(refuting.record)} shows epsilon of at least "
-        f"{refuting.bound.value:.4g} by releases, at significance {refuting.bound.significance:.3g}"
-    )
-    if worst_exact is not None and exceeds(worst_exact, certified):
+    _check(claimed, certified, worst_exact, evidence, fidelity)
+    found = _refutations(claimed, certified, worst_exact, worst_record, evidence, fidelity)
+    if found:
+        first = found[0]
+        also = [item.reason for item in found[1:] if item.decided_by != first.decided_by]
+        return Ruling(Verdict.VIOLATED, "; ".join([first.reason, *also]), first.decided_by, first.significance)
+    if np.isinf(claimed):
+        why = "certified" if np.isinf(certified) else "claimed"
         return Ruling(
-            Verdict.VIOLATED,
-            f"the exact epsilon of {_named(worst_record)} is {worst_exact:.4g}, above the certified {certified:.4g}: "
-            "the certificate does not hold for the law that the mechanism states",
+            Verdict.INCONCLUSIVE, f"the {why} epsilon is infinite: there is no certificate to violate, state a claim"
         )
-    if worst_exact is not None and worst_exact > claimed:
-        reason = (
-            f"the exact epsilon of record {worst_record} is {worst_exact:.4g}, above the claimed {claimed:.4g}: "
-            "proved from the stated mechanism, without sampling"
-        )
-        if refuting.bound.value > claimed:
-            reason += f"; {by_attack}"
-        return Ruling(Verdict.VIOLATED, reason)
-    if refuting.bound.value > claimed:
-        return Ruling(Verdict.VIOLATED, f"{by_attack}, above the claimed {claimed:.4g}")
     power = max(item.largest_provable for item in evidence)
     if power <= claimed:
         return Ruling(
@@ -86,6 +103,74 @@ def rule(
         f"no {'attack' if worst_exact is None else 'exact epsilon of a record and no attack'} exceeds the claimed "
         f"{claimed:.4g}; the attacks could have shown up to {power:.4g}",
     )
+
+
+def _check(
+    claimed: float,
+    certified: float,
+    worst_exact: float | None,
+    evidence: Sequence[Evidence],
+    fidelity: Fidelity | None,
+) -> None:
+    if not claimed >= 0:
+        raise InputError(f"the claimed epsilon must be 0 or more, got {claimed!r}: there is nothing to compare with")
+    if not certified >= 0:
+        raise InputError(f"the certified epsilon must be 0 or more, got {certified!r}: nothing was certified")
+    if worst_exact is not None and np.isnan(worst_exact):
+        raise InputError("the exact epsilon of the worst record is NaN: nothing was measured")
+    if not evidence:
+        raise InputError("no attack was made: a claim that nothing was held against has not been tested")
+    if fidelity is not None and np.isnan(fidelity.p_value):
+        raise InputError("the p-value of the fidelity test is NaN: nothing was measured")
+
+
+def _refutations(
+    claimed: float,
+    certified: float,
+    worst_exact: float | None,
+    worst_record: int | None,
+    evidence: Sequence[Evidence],
+    fidelity: Fidelity | None,
+) -> list[Ruling]:
+    """Everything that speaks against the claim, what weighs most first."""
+    found = []
+
+    def add(decided_by: str, significance: float, reason: str) -> None:
+        found.append(Ruling(Verdict.VIOLATED, reason, decided_by, significance))
+
+    if fidelity is not None and not fidelity.passed:
+        odd = fidelity.checks[0]
+        where = "the data" if odd.dataset == 0 else "the neighbouring data"
+        add(
+            "fidelity test",
+            fidelity.significance,
+            f"not the stated mechanism: the {odd.name} of its releases from {where} is not that of the stated law "
+            f"(p-value {fidelity.p_value:.2g}, at significance {fidelity.significance:.3g})",
+        )
+    exact_of = f"exact epsilon of {_named(worst_record)}"
+    if worst_exact is not None and exceeds(worst_exact, certified):
+        add(
+            exact_of,
+            0.0,
+            f"the exact epsilon of {_named(worst_record)} is {worst_exact:.4g}, above the certified {certified:.4g}: "
+            "the certificate does not hold for the law that the mechanism states",
+        )
+    elif worst_exact is not None and worst_exact > claimed:
+        add(
+            exact_of,
+            0.0,
+            f"the exact epsilon of {_named(worst_record)} is {worst_exact:.4g}, above the claimed {claimed:.4g}: "
+            "proved from the stated mechanism, without sampling",
+        )
+    most = max(evidence, key=lambda item: item.bound.value)
+    if most.bound.value > claimed:
+        add(
+            f"{most.adversary} attack on {_named(most.record)}",
+            most.bound.significance,
+            f"the {most.adversary} attack on {_named(most.record)} shows epsilon of at least {most.bound.value:.4g} "
+            f"by releases, at significance {most.bound.significance:.3g}, above the claimed {claimed:.4g}",
+        )
+    return found
 
 
 def _named(record: int | None) -> str:

@@ -1,7 +1,7 @@
 """What is released: datasets, kernels, posteriors, the mechanisms and the exact privacy of a dataset pair."""
 
 from .arrays import Array, frozen_array
-from .base import Contrast, HasDominatingPair, Mechanism, Sampler
+from .base import Contrast, DeclaresGaussianDP, HasDominatingPair, HasPathLaw, Mechanism, Sampler
 from .centred import Centred
 from .contour import log_profile
 from .data import Dataset, Domain, Record
@@ -12,6 +12,7 @@ from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
 from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
 from .pair import PairLaw, QuadraticForm
+from .path_law import PathLaw, Whitening
 from .posterior import Posterior, condition
 from .profile import check_delta, check_paths, exact_epsilon, pair_delta, pair_epsilon, solve_epsilon
 from .regimes import Bounded, Diagonal, Exponential1D, Regime, Rkhs, Sensitivity, Separated
@@ -31,12 +32,14 @@ __all__ = [
     "Centred",
     "Contrast",
     "Dataset",
+    "DeclaresGaussianDP",
     "Diagonal",
     "Domain",
     "ExactPosterior",
     "Exponential1D",
     "GaussianQuery",
     "HasDominatingPair",
+    "HasPathLaw",
     "InputError",
     "Kernel",
     "Mechanism",
@@ -44,6 +47,7 @@ __all__ = [
     "Noised",
     "NumericalError",
     "PairLaw",
+    "PathLaw",
     "Posterior",
     "QuadraticForm",
     "Record",
@@ -58,6 +62,7 @@ __all__ = [
     "Thompson",
     "TradeOff",
     "Tuning",
+    "Whitening",
     "check_delta",
     "check_paths",
     "composed",

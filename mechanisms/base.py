@@ -9,6 +9,7 @@ from .arrays import Array
 from .data import Dataset, Record
 from .moments import Moments
 from .pair import PairLaw, QuadraticForm
+from .path_law import PathLaw
 from .regimes import Sensitivity
 from .release import Release
 from .renyi import RenyiCurve
@@ -98,4 +99,22 @@ class HasDominatingPair(Protocol):
 
     def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:
         """The pair, for one path; of both directions the worse."""
+        ...
+
+
+@runtime_checkable
+class DeclaresGaussianDP(Protocol):
+    """A mechanism that declares itself mu-GDP: every pair of datasets is at most as far apart as two normals."""
+
+    def mu(self) -> float:
+        """mu of one path; L independent paths are ``sqrt(L) mu``-GDP."""
+        ...
+
+
+@runtime_checkable
+class HasPathLaw(Protocol):
+    """A mechanism that states the whole law of a path, so that its draws can be held against it."""
+
+    def path_law(self, data: Dataset, points: Array) -> PathLaw:
+        """The law of what ``sampler(data, points)`` draws: its last axis is all blocks side by side."""
         ...

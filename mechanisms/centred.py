@@ -8,9 +8,10 @@ from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
 from .errors import InputError
-from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .gaussian import leave_one_out_laws, path_contrast, path_law, path_sampler
 from .moments import Moments
 from .pair import PairLaw, QuadraticForm
+from .path_law import PathLaw
 from .regimes import Sensitivity
 from .release import Release, Tuning
 from .renyi import RenyiCurve, centred_curve
@@ -38,6 +39,10 @@ class Centred:
     def sampler(self, data: Dataset, points: Array) -> Sampler:
         """Centred paths with the posterior covariance of `data` at points ``(t, d)``."""
         return path_sampler(data, points, release=self.release, scale=1.0, prior_noise=0.0, mean_weight=0.0)
+
+    def path_law(self, data: Dataset, points: Array) -> PathLaw:
+        """``N(0, k_D)`` at points ``(t, d)``."""
+        return path_law(data, points, release=self.release, scale=1.0, prior_noise=0.0, mean_weight=0.0)
 
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """The covariance term of Theorem 3.1 alone."""

@@ -24,6 +24,7 @@ from .cholesky import Factor, factorise
 from .data import Dataset, Record
 from .errors import NumericalError
 from .pair import PairLaw
+from .path_law import PathLaw
 from .posterior import Posterior, condition
 from .release import Release
 
@@ -63,12 +64,27 @@ def path_sampler(
     of: NDArray[np.intp] | slice = inverse.reshape(-1)
     if len(places) == len(points):
         places, of = points, slice(None)
+    mean, covariance, jitter = _path_moments(data, places, release, scale, prior_noise)
+    return GaussianSampler(mean_weight * mean, factorise(covariance), of, jitter)
+
+
+def path_law(
+    data: Dataset, points: Array, *, release: Release, scale: float, prior_noise: float, mean_weight: float
+) -> PathLaw:
+    """The law that `path_sampler` draws from, as one block."""
+    mean, covariance, _ = _path_moments(data, points, release, scale, prior_noise)
+    return PathLaw(mean_weight * mean[None], covariance[None], scale**2 + prior_noise**2)
+
+
+def _path_moments(
+    data: Dataset, points: Array, release: Release, scale: float, prior_noise: float
+) -> tuple[Array, Array, float]:
+    """Mean and covariance at the points, and the jitter of the posterior's factor."""
     posterior = condition(data, kernel=release.kernel, ridge=release.ridge)
-    covariance = scale**2 * posterior.covariance(places, places)
+    covariance = scale**2 * posterior.covariance(points, points)
     if prior_noise:
-        covariance += prior_noise**2 * release.kernel(places, places)
-    mean = mean_weight * posterior.mean(places)
-    return GaussianSampler(mean, factorise(covariance), of, posterior.factor.jitter)
+        covariance += prior_noise**2 * release.kernel(points, points)
+    return posterior.mean(points), covariance, posterior.factor.jitter
 
 
 def path_contrast(

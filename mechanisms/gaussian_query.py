@@ -10,6 +10,7 @@ from .data import Dataset, Record
 from .errors import InputError
 from .moments import Moments
 from .pair import PairLaw, QuadraticForm
+from .path_law import PathLaw
 from .regimes import Sensitivity
 from .release import Release, Tuning
 from .renyi import RenyiCurve
@@ -51,6 +52,11 @@ class GaussianQuery:
         """Noisy sums of the responses of `data`."""
         return QuerySampler(float(data.responses.sum()), self.release.scale, len(points))
 
+    def path_law(self, data: Dataset, points: Array) -> PathLaw:
+        """One normal number, seen at every point."""
+        size, variance = len(points), self.release.scale**2
+        return PathLaw(np.full((1, size), data.responses.sum()), np.full((1, size, size), variance), variance)
+
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:  # noqa: ARG002 - bounded
         """``R(alpha) = alpha (2 M)^2 / (2 scale^2)``, for every order."""
         rate = 2.0 * (self.release.response_bound / (tuning or self.release.tuning).scale) ** 2
@@ -58,8 +64,11 @@ class GaussianQuery:
 
     def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:  # noqa: ARG002 - bounded responses suffice
         """Normal distributions ``2 M / scale`` apart."""
-        shift = 2.0 * self.release.response_bound / self.release.scale
-        return QuadraticForm(np.zeros((1, 2)), np.array([[shift, 0.0]]))
+        return QuadraticForm(np.zeros((1, 2)), np.array([[self.mu(), 0.0]]))
+
+    def mu(self) -> float:
+        """``2 M / scale``."""
+        return 2.0 * self.release.response_bound / self.release.scale
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
-from .gaussian import leave_one_out_laws, path_contrast, path_sampler
+from .gaussian import leave_one_out_laws, path_contrast, path_law, path_sampler
 from .moments import Moments
 from .pair import PairLaw
+from .path_law import PathLaw
 from .regimes import Sensitivity
 from .release import Release, Tuning
 from .renyi import RenyiCurve, posterior_curve
@@ -24,6 +25,11 @@ class Noised:
         """Noised paths of the posterior of `data` at points ``(t, d)``."""
         scale, noise = self.release.scale, self.release.prior_noise
         return path_sampler(data, points, release=self.release, scale=scale, prior_noise=noise, mean_weight=1.0)
+
+    def path_law(self, data: Dataset, points: Array) -> PathLaw:
+        """``N(mu_D, sigma^2 k_D + eta^2 k)`` at points ``(t, d)``."""
+        scale, noise = self.release.scale, self.release.prior_noise
+        return path_law(data, points, release=self.release, scale=scale, prior_noise=noise, mean_weight=1.0)
 
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """The noised form of Theorem 3.1."""

@@ -18,6 +18,7 @@ from .data import Dataset, Record
 from .errors import InputError
 from .moments import Moments
 from .pair import PairLaw, QuadraticForm
+from .path_law import PathLaw
 from .posterior import condition
 from .regimes import Sensitivity
 from .release import Release, Tuning
@@ -88,16 +89,18 @@ class Thompson:
 
         The factor of the first t records is the leading block of that of all: one Cholesky serves every round.
         """
+        law = self.path_law(data, points)
+        return TranscriptSampler(law.mean, tuple(factorise(covariance) for covariance in law.covariance))
+
+    def path_law(self, data: Dataset, points: Array) -> PathLaw:
+        """One independent block a round, ``N(mu_t, sigma_t^2 k_t)`` at points ``(t, d)``."""
         posterior = condition(data, kernel=self.release.kernel, ridge=self.release.ridge)
-        white = posterior.factor.whiten(self.release.kernel(data.covariates, points))
-        response = posterior.factor.whiten(data.responses)
-        prior = self.release.kernel(points, points)
-        means = np.cumsum(white * response[:, None], axis=0)[:-1]
-        factors, explained = [], np.zeros_like(prior)
-        for row, scale in zip(white[:-1], self.scales, strict=True):
-            explained += np.outer(row, row)
-            factors.append(factorise(scale**2 * (prior - explained)))
-        return TranscriptSampler(means, tuple(factors))
+        white = posterior.factor.whiten(self.release.kernel(data.covariates, points))[:-1]
+        response = posterior.factor.whiten(data.responses)[:-1]
+        left = self.release.kernel(points, points) - np.cumsum(white[:, :, None] * white[:, None, :], axis=0)
+        variances = self.scales**2
+        means = np.cumsum(white * response[:, None], axis=0)
+        return PathLaw(means, variances[:, None, None] * left, float(variances.max()))
 
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:  # noqa: ARG002 - bounded
         """``R(alpha) = alpha rho_T``, ``rho_T = (2 M^2 / r^2) (1 / (1 + r^2)) sum 1 / sigma_t^2``, for every order."""
@@ -106,13 +109,20 @@ class Thompson:
             total = np.asarray(np.sum(self.scales**-2.0))
         else:
             total = (self.release.records - 1) / np.square(tuning.scale)
-        rate = 2.0 * self.release.response_bound**2 / ridge**2 / (1.0 + ridge**2) * total
+        rate = self._rate(ridge, total)
         return RenyiCurve(np.full_like(rate, np.inf), lambda excess: np.asarray((1.0 + excess) * rate))
 
-    def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:
+    def _rate(self, ridge: Array | float, total: Array | float) -> Array:
+        """``rho_T`` for the sum of ``1 / sigma_t^2``."""
+        return np.asarray(2.0 * self.release.response_bound**2 / ridge**2 / (1.0 + ridge**2) * total)
+
+    def dominating_pair(self, sensitivity: Sensitivity) -> QuadraticForm:  # noqa: ARG002 - bounded responses suffice
         """Normal distributions ``sqrt(2 rho_T)`` apart: the lossless conversion."""
-        rate = float(self.renyi(sensitivity).divergence(np.zeros(())))
-        return QuadraticForm(np.zeros((1, 2)), np.array([[np.sqrt(2.0 * rate), 0.0]]))
+        return QuadraticForm(np.zeros((1, 2)), np.array([[self.mu(), 0.0]]))
+
+    def mu(self) -> float:
+        """``sqrt(2 rho_T)``: a transcript is exactly Gaussian."""
+        return float(np.sqrt(2.0 * self._rate(self.release.ridge, np.sum(self.scales**-2.0))))
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``; of a replacement only the response is used."""

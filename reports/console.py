@@ -20,7 +20,7 @@ from rich.text import Text
 from ..audit import AuditResult
 from ..audit.run import Progress as ProgressCallback
 from .figures import record_name
-from .html import number
+from .html import fidelity_text, number
 
 _COLOURS = {"VIOLATED": "bold red", "NOT_REFUTED": "bold blue", "INCONCLUSIVE": "bold yellow"}
 
@@ -66,6 +66,7 @@ def print_summary(result: AuditResult, console: Console) -> None:
             number(attack.largest_provable_epsilon),
         )
     console.print(attacks)
+    console.print(Text(f"fidelity: {fidelity_text(result)}."))
     console.print(Text(str(result.verdict), style=_COLOURS[result.verdict]))
     console.print(Text(f"{result.reason}."))
 

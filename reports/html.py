@@ -2,12 +2,13 @@
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from .. import __version__
-from ..audit import SPLIT, AttackResult, AuditResult
+from ..audit import SPLIT, AttackResult, AuditResult, EpsilonBound, Expense
 from .figures import exposure_figure, record_name, roc_figure, sandwich_figure
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -32,12 +33,57 @@ def render_report(result: AuditResult) -> str:
         roc=roc_figure(result.attacks),
         histogram=None if result.exposure is None else exposure_figure(result.epsilon_exact, result.claimed_epsilon),
         name=record_name,
+        fidelity=fidelity_text(result),
+        sequential=any(expense.looks is None for expense in result.ledger.expenses),
+        ledger=_ledger_lines(result),
+        beside=_beside(result),
         split=SPLIT.fraction,
         versions={
             "gpleak": __version__,
             "Python": platform.python_version(),
             **{name: version(name) for name in _LIBRARIES},
         },
+    )
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """Tests of one kind, which all may spend alike."""
+
+    test: str
+    count: int
+    expense: Expense
+
+
+def _ledger_lines(result: AuditResult) -> list[LedgerLine]:
+    kinds: dict[str, list[Expense]] = {}
+    for expense in result.ledger.expenses:
+        kinds.setdefault(expense.test, []).append(expense)
+    return [
+        LedgerLine(f"{test} test" if test == "fidelity" else f"{test} attack", len(alike), alike[0])
+        for test, alike in kinds.items()
+    ]
+
+
+def _beside(result: AuditResult) -> list[tuple[AttackResult, EpsilonBound]]:
+    """What is no ground of a verdict, for the most revealing attack of each adversary."""
+    best = {attack.adversary: attack for attack in sorted(result.attacks, key=lambda a: a.epsilon_lower.value)}
+    return [
+        (attack, bound)
+        for attack in best.values()
+        for bound in (*([attack.model_based] if attack.model_based else []), *attack.estimates)
+    ]
+
+
+def fidelity_text(result: AuditResult) -> str:
+    """Whether releases are those of the stated mechanism, in a sentence without its full stop."""
+    found = result.fidelity
+    if found is None:
+        return "not tested"
+    said = "are compatible with" if found.passed else "are not those of"
+    return (
+        f"{found.paths} released paths of the data and as many of a neighbour, looked at in {found.points} places, "
+        f"{said} the stated mechanism (p-value {number(found.p_value)}, at significance {number(found.significance)})"
     )
 
 

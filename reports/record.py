@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..audit import AttackResult, AuditResult
+from ..audit import AttackResult, AuditResult, EpsilonBound, Fidelity
 from ..mechanisms import Array, InputError, Release
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 # One step for each older version: takes a record of that version, returns one of the next.
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -26,6 +27,23 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "schema_version": 3,
         "assumptions": [],
         "release": {**record["release"], "schedule": None},
+    },
+    # 4: the significance ledger, the fidelity test, what decided, and what is shown beside a bound.
+    3: lambda record: {
+        **record,
+        "schema_version": 4,
+        "decided_by": None,
+        "fidelity": None,
+        "ledger": None,
+        "attacks": [
+            {
+                **attack,
+                "epsilon_lower": {**attack["epsilon_lower"], "kind": "confidence"},
+                "model_based": None,
+                "estimates": [],
+            }
+            for attack in record["attacks"]
+        ],
     },
 }
 
@@ -48,6 +66,9 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         "gpleak_version": __version__,
         "verdict": str(result.verdict),
         "reason": result.reason,
+        "decided_by": None
+        if result.decided_by is None
+        else {"test": result.decided_by, "significance": result.decided_at},
         "neighbouring": "replace_one",
         "seed": result.seed,
         "data": None
@@ -80,6 +101,12 @@ def as_record(result: AuditResult) -> dict[str, Any]:
             for row, epsilon in enumerate(result.epsilon_exact)
         ],
         "population": result.population,
+        "fidelity": None if result.fidelity is None else _fidelity(result.fidelity),
+        "ledger": {
+            "significance": result.ledger.significance,
+            "spent": result.ledger.spent,
+            "entries": [asdict(expense) for expense in result.ledger.expenses],
+        },
         "attacks": [_attack(attack) for attack in result.attacks],
         "timings": {**result.timings, "engine": result.engine[0], "workers": result.engine[1]},
     }
@@ -131,14 +158,32 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
             }
             for point in attack.tpr_at_fpr
         ],
-        "epsilon_lower": {
-            "value": bound.value,
-            "significance": bound.significance,
-            "method": bound.method,
-            "direction": bound.direction,
-        },
+        "epsilon_lower": _bound(bound),
         "epsilon_exact": attack.epsilon_exact,
         "largest_provable_epsilon": attack.largest_provable_epsilon,
+        "model_based": None if attack.model_based is None else _bound(attack.model_based),
+        "estimates": [_bound(estimate) for estimate in attack.estimates],
+    }
+
+
+def _bound(bound: EpsilonBound) -> dict[str, Any]:
+    return {
+        "value": bound.value,
+        "significance": bound.significance,
+        "method": bound.method,
+        "direction": bound.direction,
+        "kind": str(bound.kind),
+    }
+
+
+def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
+    return {
+        "p_value": fidelity.p_value,
+        "passed": fidelity.passed,
+        "significance": fidelity.significance,
+        "paths": fidelity.paths,
+        "points": fidelity.points,
+        "checks": [asdict(check) for check in fidelity.checks],
     }
 
 

@@ -1,0 +1,150 @@
+"""All attacks of an audit side by side: who attacks whom, and their scores for any range of trials."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..attacks import (
+    CoreAttack,
+    Engine,
+    Population,
+    PopulationAttack,
+    Scores,
+    core_chunks,
+    core_seconds,
+    open_engine,
+    population_seconds,
+    shadow_chunks,
+    train_population,
+    trial_chunks,
+)
+from ..mechanisms import Dataset, Mechanism
+from .config import AuditPlan, ComputeConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """What one attack scored in a range of trials.
+
+    Attributes:
+        adversary: "core" or "population".
+        record: 0-based row; None for the target of the stress test.
+        scores: One a simulated release.
+        exact: Exact epsilon of the attacked pair; None for an adversary who attacks no single pair.
+        shadows: Shadow datasets a hypothesis; None for an adversary who trains none.
+        jitter: Largest variance that a sampler had to add.
+    """
+
+    adversary: str
+    record: int | None
+    scores: Scores
+    exact: float | None = None
+    shadows: int | None = None
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class PopulationAim:
+    """Whom the population adversary attacks, and what it knows; see `choose_population`."""
+
+    population: Population
+    records: Dataset
+    rows: NDArray[np.intp] | None
+    names: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """What is to be done; nothing has been drawn yet.
+
+    Attributes:
+        mechanism: What is audited.
+        plan: Shadows, seed and trials.
+        core: The core adversary's attack; None without one.
+        exact: Exact epsilon of each pair that it attacks.
+        population: Whom the population adversary attacks; None without one.
+    """
+
+    mechanism: Mechanism
+    plan: AuditPlan
+    core: CoreAttack | None
+    exact: tuple[float, ...]
+    population: PopulationAim | None
+
+    @property
+    def aims(self) -> list[tuple[str, int | None]]:
+        """Adversary and record of each attack, in the order of the scores."""
+        core = [("core", row) for row in (self.core.rows if self.core else ())]
+        return [*core, *(("population", name) for name in (self.population.names if self.population else ()))]
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """A campaign with its engine and, where there are shadows, with them trained; made by `running`."""
+
+    campaign: Campaign
+    engine: Engine
+    finished: Callable[[], None]
+    trained: PopulationAttack | None
+
+    def attempt(self, trials: range) -> list[Attempt]:
+        """Scores of every attack for trials of these numbers, in the order of `Campaign.aims`."""
+        found: list[Attempt] = []
+        core, aim = self.campaign.core, self.campaign.population
+        if core is not None:
+            scored = core.attempt(trials, engine=self.engine, finished=self.finished)
+            for row, exact, one in zip(core.rows, self.campaign.exact, scored, strict=True):
+                found.append(Attempt("core", row, one.scores, exact=exact, jitter=one.jitter))
+        if self.trained is not None and aim is not None:
+            attempts = self.trained.attempt(trials, engine=self.engine, finished=self.finished)
+            for name, other in zip(aim.names, attempts, strict=True):
+                found.append(Attempt("population", name, other.scores, shadows=other.shadows))
+        return found
+
+
+@contextmanager
+def running(
+    campaign: Campaign,
+    looks: Sequence[range],
+    compute: ComputeConfig,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Running]:
+    """A campaign on the engine that the work is worth; `progress` is told after each chunk of all."""
+    mechanism, plan = campaign.mechanism, campaign.plan
+    seconds, total = 0.0, 0
+    if campaign.core is not None:
+        targets = len(campaign.core.rows)
+        seconds += core_seconds(mechanism, targets, trials=plan.trials)
+        total += sum(len(core_chunks(mechanism, targets, trials=look)) for look in looks)
+    if campaign.population is not None:
+        targets = len(campaign.population.names)
+        seconds += population_seconds(mechanism, targets, shadows=plan.shadows, trials=plan.trials)
+        total += len(shadow_chunks(mechanism, targets, shadows=plan.shadows))
+        total += sum(len(trial_chunks(mechanism, targets, shadows=plan.shadows, trials=look)) for look in looks)
+    done = 0
+
+    def finished() -> None:
+        nonlocal done
+        done += 1
+        if progress:
+            progress(done, total)
+
+    if progress:
+        progress(0, total)
+    with open_engine(compute.ray_workers, seconds=seconds) as engine:
+        trained = None
+        if (aim := campaign.population) is not None:
+            trained = train_population(
+                mechanism,
+                aim.population,
+                aim.records,
+                rows=aim.rows,
+                shadows=plan.shadows,
+                seed=plan.seed,
+                engine=engine,
+                finished=finished,
+            )
+        yield Running(campaign, engine, finished, trained)
