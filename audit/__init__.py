@@ -21,6 +21,8 @@ from .fidelity import Check, Fidelity, fidelity, fidelity_points
 from .gdp import GdpReport, gdp_report
 from .judge import SPLIT
 from .ledger import Expense, Ledger, open_ledger
+from .planning import PowerPlan, plan_power
+from .power import Rates, detectable_factor, optimal_rates, refuting_power, trials_to_refute
 from .result import AttackResult, AuditResult
 from .roc import Roc, TprAtFpr, auc, roc, tpr_at_fpr
 from .run import run_audit
@@ -43,6 +45,8 @@ __all__ = [
     "GdpReport",
     "Kind",
     "Ledger",
+    "PowerPlan",
+    "Rates",
     "Roc",
     "Solved",
     "Split",
@@ -59,6 +63,7 @@ __all__ = [
     "clopper_pearson_bound",
     "covariance_lower_bound",
     "curves",
+    "detectable_factor",
     "draw_replacements",
     "epsilon_grid",
     "exposure",
@@ -69,6 +74,9 @@ __all__ = [
     "load_config",
     "most_paths",
     "open_ledger",
+    "optimal_rates",
+    "plan_power",
+    "refuting_power",
     "renyi_delta",
     "renyi_epsilon",
     "roc",
@@ -76,4 +84,5 @@ __all__ = [
     "smallest_value",
     "solve",
     "tpr_at_fpr",
+    "trials_to_refute",
 ]

@@ -186,23 +186,23 @@ def _checks(whitening: Whitening, first: Array, second: Array) -> dict[str, floa
     marginal = marginal.reshape(count, -1)
     means, squares = np.sqrt(count) * flat.mean(axis=0), np.square(flat).sum(axis=0)
     found: dict[str, Any] = {
-        "mean, all directions": _two_sided(float(np.square(means).sum()), size),
-        "mean, one direction": _most_odd(2.0 * norm.sf(np.abs(means))),
-        "mean, one point": _most_odd(2.0 * norm.sf(np.abs(np.sqrt(count) * marginal.mean(axis=0)))),
-        "variance, all directions": _two_sided(float(squares.sum()), count * size),
-        "variance, one direction": _most_odd(_two_sided(squares, count)),
-        "variance, one point": _most_odd(_two_sided(np.square(marginal).sum(axis=0), count)),
-        "normality of values": float(kstest(flat.reshape(-1)[:_SHAPE_SAMPLE], norm.cdf).pvalue),
-        "normality of paths": float(kstest(np.square(flat).sum(axis=1), chi2(size).cdf).pvalue),
-        "independence between calls": _independence(*calls),
-        "independence between releases": _independence(z[0 : len(z) - 1 : 2], z[1::2]),
+        "mean": _two_sided(float(np.square(means).sum()), size),
+        "mean in one direction": _most_odd(2.0 * norm.sf(np.abs(means))),
+        "mean at one point": _most_odd(2.0 * norm.sf(np.abs(np.sqrt(count) * marginal.mean(axis=0)))),
+        "variance": _two_sided(float(squares.sum()), count * size),
+        "variance in one direction": _most_odd(_two_sided(squares, count)),
+        "variance at one point": _most_odd(_two_sided(np.square(marginal).sum(axis=0), count)),
+        "shape of the values": float(kstest(flat.reshape(-1)[:_SHAPE_SAMPLE], norm.cdf).pvalue),
+        "shape of the paths": float(kstest(np.square(flat).sum(axis=1), chi2(size).cdf).pvalue),
+        "independence of two calls": _independence(*calls),
+        "independence of releases": _independence(z[0 : len(z) - 1 : 2], z[1::2]),
     }
     if z.shape[1] > 1:
-        found["independence between paths"] = _independence(z[:, 0 : z.shape[1] - 1 : 2], z[:, 1::2])
+        found["independence of paths"] = _independence(z[:, 0 : z.shape[1] - 1 : 2], z[:, 1::2])
     if 1 < size <= count:
         below = _below_the_diagonal(flat.T @ flat)
-        found["correlation, all pairs"] = _two_sided(float(np.square(below).sum()), len(below))
-        found["correlation, one pair"] = _most_odd(2.0 * norm.sf(np.abs(below)))
+        found["correlation"] = _two_sided(float(np.square(below).sum()), len(below))
+        found["correlation in one pair"] = _most_odd(2.0 * norm.sf(np.abs(below)))
     return {name: float(p_value) for name, p_value in found.items()}
 
 

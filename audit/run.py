@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..attacks import CoreAttack
-from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError
+from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release
 from .accountant import Certificate, certify
 from .bounds import Sequential
 from .build import Subject
@@ -65,8 +65,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         certificate = certify(mechanism, subject.regime, plan.delta)
     claimed = certificate.epsilon if plan.claimed_epsilon is None else plan.claimed_epsilon
 
-    seed = np.random.SeedSequence(plan.seed, spawn_key=(_REPLACEMENTS,))
-    replacements = draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
+    replacements = replacements_of(release, plan)
     exposed, targets, jitter = None, [], 0.0
     if data is not None:
         subject.regime.check(release, data)
@@ -132,6 +131,12 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         timings=clock,
         engine=(attacking.engine.name, attacking.engine.workers),
     )
+
+
+def replacements_of(release: Release, plan: AuditPlan) -> Dataset:
+    """The public records that may take a record's place in this audit."""
+    seed = np.random.SeedSequence(plan.seed, spawn_key=(_REPLACEMENTS,))
+    return draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
 
 
 def _plan(

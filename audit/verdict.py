@@ -140,12 +140,13 @@ def _refutations(
 
     if fidelity is not None and not fidelity.passed:
         odd = fidelity.checks[0]
+        p_value = f"{fidelity.p_value:.2g}" if fidelity.p_value > 0 else "below 1e-300"
         where = "the data" if odd.dataset == 0 else "the neighbouring data"
         add(
             "fidelity test",
             fidelity.significance,
             f"not the stated mechanism: the {odd.name} of its releases from {where} is not that of the stated law "
-            f"(p-value {fidelity.p_value:.2g}, at significance {fidelity.significance:.3g})",
+            f"(p-value {p_value}, at significance {fidelity.significance:.3g})",
         )
     exact_of = f"exact epsilon of {_named(worst_record)}"
     if worst_exact is not None and exceeds(worst_exact, certified):

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -21,12 +22,13 @@ from ..audit import (
     certification,
     curves,
     load_config,
+    plan_power,
     run_audit,
     solve,
 )
 from ..mechanisms import InputError, NumericalError
 from .certified import certification_record, print_certification, write_curves
-from .console import PlainConsole, print_summary, progress_bar
+from .console import PlainConsole, print_plan, print_summary, progress_bar
 from .html import render_report
 from .record import as_record, strict_json, write_private, write_record
 
@@ -134,6 +136,24 @@ def curve(
     _make_folder(out)
     write_curves(found, mechanism.release, loaded.audit.delta, out)
     print(f"{out / 'curve.png'} and {out / 'curve.csv'}")
+
+
+@app.command()
+def plan(
+    config: ConfigPath,
+    factor: Annotated[float, typer.Option("--detect", help="How many times too small the claim is.")],
+    power: Annotated[float, typer.Option("--power", help="Wanted probability of refuting it.")] = 0.9,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print strict JSON and nothing else.")] = False,
+    allow_code: AllowCode = False,
+) -> None:
+    """Say how many trials an attack needs to refute a claim that is too small. Nothing is simulated or written."""
+    loaded = load_config(config, overrides)
+    found = plan_power(build_subject(loaded, allow_code=allow_code), loaded.audit, factor=factor, power=power)
+    if as_json:
+        print(strict_json(asdict(found)), end="")
+    else:
+        print_plan(found, PlainConsole(highlight=False, soft_wrap=True))
 
 
 def _make_folder(out: Path) -> None:

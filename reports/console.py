@@ -17,7 +17,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from ..audit import AuditResult
+from ..audit import AuditResult, PowerPlan
 from ..audit.run import Progress as ProgressCallback
 from .figures import record_name
 from .html import fidelity_text, number
@@ -69,6 +69,40 @@ def print_summary(result: AuditResult, console: Console) -> None:
     console.print(Text(f"fidelity: {fidelity_text(result)}."))
     console.print(Text(str(result.verdict), style=_COLOURS[result.verdict]))
     console.print(Text(f"{result.reason}."))
+
+
+def print_plan(plan: PowerPlan, console: Console) -> None:
+    """How many trials a refutation takes, and what the planned ones can do."""
+    table = Table(box=box.SIMPLE, title=f"epsilon at delta = {plan.delta:g}", title_justify="left", show_header=False)
+    for side in ("left", "right", "left"):
+        table.add_column(justify=side)
+    table.add_row("exact", number(plan.exact), f"{record_name(plan.record)}, the most exposed target")
+    table.add_row("claim", number(plan.claimed), f"too small by a factor of {plan.factor:g}")
+    needed = "more than 10^12" if plan.trials is None else f"{plan.trials:,}"
+    time = "" if plan.seconds is None else f", roughly {_duration(plan.seconds)} of one processor"
+    chance = f"with probability {plan.power:g}, at significance {plan.significance:.3g}"
+    table.add_row("trials to refute it", needed, f"{chance}{time}")
+    console.print(table)
+    share = f"{100 * plan.planned_power:.2g} %" if plan.planned_power < 0.995 else "more than 99 %"
+    console.print(
+        Text(f"The {plan.planned_trials:,} trials of the configuration refute this claim with probability {share}.")
+    )
+    if plan.planned_factor is None:
+        console.print(Text(f"They refute no claim with probability {plan.power:g}."))
+    else:
+        console.print(
+            Text(
+                f"With probability {plan.power:g} they refute claims that are too small by {plan.planned_factor:.3g}; "
+                f"nothing above epsilon {number(plan.planned_provable)} can be shown with them."
+            )
+        )
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds" if seconds >= 2 else "a second"
 
 
 class _Rate(ProgressColumn):

@@ -80,10 +80,11 @@ def fidelity_text(result: AuditResult) -> str:
     found = result.fidelity
     if found is None:
         return "not tested"
+    p_value = number(found.p_value) if found.p_value > 0 else "below 1e-300"
     said = "are compatible with" if found.passed else "are not those of"
     return (
         f"{found.paths} released paths of the data and as many of a neighbour, looked at in {found.points} places, "
-        f"{said} the stated mechanism (p-value {number(found.p_value)}, at significance {number(found.significance)})"
+        f"{said} the stated mechanism (p-value {p_value}, at significance {number(found.significance)})"
     )
 
 

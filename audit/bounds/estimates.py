@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
+from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, expit, logit, ndtri
 
 from ...attacks import Scores
@@ -43,8 +44,8 @@ def joint_beta_estimate(
 ) -> EpsilonBound:
     """Posterior quantile of epsilon when both rates have independent Jeffreys priors: credible, not confidence.
 
-    The posterior probability of ``eps(FNR, FPR) <= e`` is one integral over the quantiles of FNR, solved for e by
-    bisection without a cap.
+    The posterior probability of ``eps(FNR, FPR) <= e`` is one integral over the quantiles of FNR, solved for e
+    without a cap.
     """
 
     def value(tally: Tally) -> tuple[float, float]:
@@ -136,10 +137,7 @@ def _joint_beta(tally: Tally, delta: float) -> float:
 
     if at_most(0.0) >= tally.significance:
         return 0.0
-    low, high = 0.0, 1.0
+    high = 1.0
     while at_most(high) < tally.significance:
-        low, high = high, 2.0 * high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if at_most(middle) < tally.significance else (low, middle)
-    return low
+        high *= 2.0
+    return float(brentq(lambda epsilon: at_most(epsilon) - tally.significance, 0.0, high, xtol=1e-9))

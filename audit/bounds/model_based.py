@@ -45,7 +45,7 @@ def _one_direction(ratio: Array, delta: float, significance: float) -> float:
         return 0.0
     if delta == 0.0:  # one ratio above eps shows that delta(eps) is not 0
         return largest
-    ordered, need = np.sort(ratio), -np.log(significance)
+    ordered, need = np.sort(ratio), -float(np.log(significance))
 
     def excess(epsilon: float) -> float:
         below = int(np.searchsorted(ordered, epsilon, side="right"))

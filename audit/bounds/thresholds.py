@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...attacks import Scores
 from ...mechanisms import Array, InputError
@@ -159,18 +160,28 @@ def _count(scores: Scores, threshold: float, significance: float) -> Tally:
 
 
 def _best_threshold(curve: Roc, evaluated: int, delta: float, tail: float) -> float:
-    """The threshold that would prove most if the evaluated trials had rates a little worse than those seen.
+    """Threshold of the most promising vertex; between two scores it is put half way."""
+    vertices = spread_vertices(curve)
+    true, false = curve.true_positives[vertices], curve.false_positives[vertices]
+    best = most_promising(
+        true, false, members=curve.members, nonmembers=curve.nonmembers, evaluated=evaluated, delta=delta, tail=tail
+    )
+    return halfway(curve, int(vertices[best]))
+
+
+def most_promising(
+    true: Array, false: Array, *, members: int, nonmembers: int, evaluated: int, delta: float, tail: float
+) -> NDArray[np.intp]:
+    """Index, along the last axis, of the threshold that would prove most if rates turned out a little worse than seen.
 
     Rates are taken at their 10 % limits, not as counted: over many thresholds the luckiest count wins, and far out,
-    where a handful of scores decide, the luck does not repeat. Between two scores the threshold is put half way.
+    where a handful of scores decide, the luck does not repeat.
     """
-    vertices = spread_vertices(curve)
-    tpr = proportion_lower(curve.true_positives[vertices], curve.members, _CAUTION)
-    fpr = proportion_upper(curve.false_positives[vertices], curve.nonmembers, _CAUTION)
+    tpr = proportion_lower(true, members, _CAUTION)
+    fpr = proportion_upper(false, nonmembers, _CAUTION)
     tpr_low = proportion_lower(tpr * evaluated, evaluated, tail)
     fpr_high = proportion_upper(fpr * evaluated, evaluated, tail)
-    best = vertices[int(np.argmax(np.maximum(*epsilon_from_rates(tpr_low, fpr_high, delta))))]
-    return halfway(curve, int(best))
+    return np.asarray(np.argmax(np.maximum(*epsilon_from_rates(tpr_low, fpr_high, delta)), axis=-1))
 
 
 def halfway(curve: Roc, vertex: int) -> float:
