@@ -108,10 +108,10 @@ def trials_to_refute(
 
     high = 16
     while not enough(high):
-        high *= 2
+        high *= 4
         if high > _MOST_TRIALS:
             return None
-    low = high // 2
+    low = high // 4
     while high - low > max(1, low // 100):
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

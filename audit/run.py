@@ -25,7 +25,8 @@ from .verdict import Evidence, exceeds, rule
 
 # First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row,
 # hypothesis and block of trials (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their
-# index (attacks/population.py). 4: the fidelity test (audit/fidelity.py).
+# index (attacks/population.py). 4: the fidelity test (audit/fidelity.py). 5: its data where there are none
+# (audit/targets.py).
 _REPLACEMENTS = 0
 
 
@@ -163,7 +164,7 @@ def _fidelity(
     exposed: Exposure | None,
 ) -> Fidelity:
     """Hold releases of the data and of a neighbour against the stated law."""
-    witnesses = choose_witnesses(subject, targets, replacements, exposed)
+    witnesses = choose_witnesses(subject, targets, replacements, exposed, seed=plan.seed)
     points = fidelity_points(subject.mechanism, witnesses.datasets[0], witnesses.rows, witnesses.ends, seed=plan.seed)
     return fidelity(
         subject.mechanism,

@@ -52,6 +52,9 @@ def choose_population(subject: Subject, targets: list[int]) -> PopulationAim:
     return PopulationAim(Pool(data, np.arange(len(data)), "data"), records, np.array(targets), names)
 
 
+_WITNESSES = 5  # first key of a seed, as in audit/run.py
+
+
 @dataclass(frozen=True, eq=False)
 class Witnesses:
     """Two neighbouring datasets whose releases the fidelity test looks at.
@@ -68,7 +71,7 @@ class Witnesses:
 
 
 def choose_witnesses(
-    subject: Subject, targets: list[int], replacements: Dataset, exposed: Exposure | None
+    subject: Subject, targets: list[int], replacements: Dataset, exposed: Exposure | None, *, seed: int
 ) -> Witnesses:
     """The private data and the neighbour that shows most of the first target, or one draw of a population."""
     data, mechanism, population = subject.data, subject.mechanism, subject.population
@@ -78,7 +81,8 @@ def choose_witnesses(
         return Witnesses((data, neighbour), tuple(targets), replacement.covariates[None])
     if not isinstance(population, Jump):
         raise InputError("there is no dataset to draw releases from: give data or a population")
-    draw = population.draw([np.random.default_rng(0)], core=mechanism.release.records - 1)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_WITNESSES,)))
+    draw = population.draw([rng], core=mechanism.release.records - 1)
     target, other = population.target, Dataset(draw.other, draw.other_response)
     both = [
         Dataset(

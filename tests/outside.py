@@ -26,7 +26,7 @@ class ByScikitLearn:
     def __init__(self, release):
         self.release, stated = release, ExactPosterior(release)
         self.renyi, self.leave_one_out = stated.renyi, stated.leave_one_out
-        self.contrast, self.value_law = stated.contrast, stated.value_law
+        self.contrast, self.value_law, self.path_law = stated.contrast, stated.value_law, stated.path_law
 
     def sampler(self, data, points):
         model = GaussianProcessRegressor(self.release.kernel.evaluator, alpha=self.release.ridge**2, optimizer=None)

@@ -56,7 +56,7 @@ def test_default_audit_is_not_refuted(default):
 def test_record_has_the_stated_shape(default):
     _, out = default
     record = json.loads((out / "audit.json").read_text(), parse_constant=pytest.fail)
-    assert record["schema_version"] == 3
+    assert record["schema_version"] == 4
     assert record["verdict"] == "NOT_REFUTED"
     assert record["neighbouring"] == "replace_one"
     assert record["data"]["records"] == 500
@@ -87,7 +87,8 @@ def test_record_has_the_stated_shape(default):
             assert point["realised_fpr"] <= point["fpr"]
             assert point["tpr_low"] <= point["tpr"] <= point["tpr_high"]
             assert not point["coarse"]
-        assert attack["epsilon_lower"]["significance"] == pytest.approx(0.005)
+        assert attack["epsilon_lower"]["significance"] == pytest.approx(0.004)
+        assert attack["epsilon_lower"]["kind"] == "confidence"
         # The seed is fixed; for another one these could fail with the stated significance.
         assert attack["epsilon_lower"]["value"] <= record["certificate"]["epsilon"]
         if core:

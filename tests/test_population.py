@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import gamma, norm
 from support import mechanisms, random_data, reference, release
 
-from gpleak.attacks import Jump, Pool, Scores, Serial, attack_population, mixture_log_ratio
+from gpleak.attacks import Jump, Pool, Scores, Serial, mixture_log_ratio, train_population
 from gpleak.attacks.shadows import draw_pairs, plan_study, posterior_moments, without_target
 from gpleak.audit import AuditPlan, ComputeConfig, Subject, auc, roc, run_audit
 from gpleak.audit.targets import choose_population
@@ -144,17 +144,11 @@ def jump_auc(ridge, scale, paths, *, shadows, trials, seed=0):
     stated = release(
         10, kernel=exponential(1.0), ridge=ridge, scale=scale, paths=int(paths), domain=Domain([[0.0, 1.0]])
     )
-    found = attack_population(
-        ExactPosterior(stated),
-        Jump(),
-        Jump().target,
-        rows=None,
-        shadows=shadows,
-        trials=trials,
-        seed=seed,
-        engine=Serial(),
-        finished=lambda: None,
+    here = {"engine": Serial(), "finished": lambda: None}
+    attack = train_population(
+        ExactPosterior(stated), Jump(), Jump().target, rows=None, shadows=shadows, seed=seed, **here
     )
+    found = attack.attempt(range(trials), **here)
     assert found[0].shadows == shadows
     return auc(roc(found[0].scores))
 

@@ -8,7 +8,8 @@ from outside import ByScikitLearn, WrongScale
 from support import mechanisms, random_data, release
 
 from gpleak.audit import AuditPlan, Subject, draw_replacements, exposure, run_audit
-from gpleak.audit.bounds import EpsilonBound
+from gpleak.audit.bounds import EpsilonBound, Kind
+from gpleak.audit.fidelity import Check, Fidelity
 from gpleak.audit.verdict import Evidence, Verdict, rule
 from gpleak.mechanisms import (
     Bounded,
@@ -115,9 +116,19 @@ def test_a_mechanism_that_leaks_more_than_it_states_is_refuted_by_releases():
     wrong = run_audit(Subject(data, WrongScale(release(N, ridge=1.0, scale=1.0)), Bounded()), plan)
     assert right.worst_epsilon == wrong.worst_epsilon < 3.5
     assert right.verdict == Verdict.NOT_REFUTED
+    assert right.fidelity.passed
     assert wrong.verdict == Verdict.VIOLATED
+    assert wrong.decided_by == "fidelity test"
+    assert wrong.reason.startswith("not the stated mechanism: ")
     assert "by releases" in wrong.reason
     assert "without sampling" not in wrong.reason
+    untested = run_audit(
+        Subject(data, WrongScale(release(N, ridge=1.0, scale=1.0)), Bounded()), plan.model_copy(update={"fidelity": 0})
+    )
+    assert untested.fidelity is None
+    most = max(untested.attacks, key=lambda attack: attack.epsilon_lower.value)
+    assert untested.decided_by == f"core attack on record {most.record}"
+    assert untested.decided_at == pytest.approx(1e-6 / 3)
 
 
 def test_same_seed_same_result_and_targets_do_not_disturb_each_other():
@@ -135,7 +146,7 @@ def test_targets():
     few = AuditPlan(trials=50, replacements=3)
     everyone = run_audit(subject(), few.model_copy(update={"targets": "all"}))
     assert [attack.record for attack in everyone.attacks] == list(range(N))
-    assert {a.epsilon_lower.significance for a in everyone.attacks} == {0.05 / N}
+    assert {a.epsilon_lower.significance for a in everyone.attacks} == {0.04 / N}  # a fifth is the fidelity test's
     assert len(run_audit(subject(), few.model_copy(update={"targets": 1000})).attacks) == N
     with pytest.raises(InputError, match="names record 40 but the data have records 0 to 39"):
         run_audit(subject(), few.model_copy(update={"targets": [40]}))
@@ -216,29 +227,84 @@ def test_undefined_laws_are_refused_not_counted_as_no_leak():
 
 
 def evidence(value, provable, record=7):
-    bound = EpsilonBound(value, 1e-3, 0.01, "clopper_pearson_split", "TPR/FPR", 100)
+    bound = EpsilonBound(value, 1e-3, 0.01, "clopper_pearson_split", "TPR/FPR", Kind.CONFIDENCE, 100)
     return Evidence("core", record, bound, provable)
 
 
+def judged(claimed, *, certified=50.0, worst_exact=2.0, worst_record=1, shown=((0.5, 6.0), (1.0, 6.0)), fidelity=None):
+    return rule(
+        claimed,
+        certified=certified,
+        worst_exact=worst_exact,
+        worst_record=worst_record,
+        evidence=[evidence(*pair) for pair in shown],
+        fidelity=fidelity,
+    )
+
+
+def faithful(p_value):
+    return Fidelity(p_value, 0.01, (Check("variance", p_value / 20, 1),), 1000, 30)
+
+
 def test_verdicts():
-    quiet = [evidence(0.5, 6.0), evidence(1.0, 6.0)]
-    assert rule(3.0, certified=50.0, worst_exact=2.9, worst_record=1, evidence=quiet).verdict == Verdict.NOT_REFUTED
-    by_exact = rule(3.0, certified=50.0, worst_exact=3.1, worst_record=1, evidence=quiet)
+    assert judged(3.0, worst_exact=2.9).verdict == Verdict.NOT_REFUTED
+    assert judged(3.0, worst_exact=2.9).decided_by is None
+    by_exact = judged(3.0, worst_exact=3.1)
     assert by_exact.verdict == Verdict.VIOLATED
-    assert "record 1" in by_exact.reason
+    assert (by_exact.decided_by, by_exact.significance) == ("exact epsilon of record 1", 0.0)
     assert "without sampling" in by_exact.reason
-    by_attack = rule(3.0, certified=50.0, worst_exact=2.0, worst_record=1, evidence=[evidence(3.2, 6.0), *quiet])
+    by_attack = judged(3.0, shown=((3.2, 6.0), (0.5, 6.0)))
     assert by_attack.verdict == Verdict.VIOLATED
-    assert "record 7" in by_attack.reason
+    assert (by_attack.decided_by, by_attack.significance) == ("core attack on record 7", 0.01)
     assert "significance 0.01" in by_attack.reason
-    weak = rule(8.0, certified=50.0, worst_exact=2.0, worst_record=1, evidence=quiet)
+    weak = judged(8.0)
     assert weak.verdict == Verdict.INCONCLUSIVE
     assert "raise audit.trials" in weak.reason
     # A claim of 0 is a claim, not "unset" (CASES 16).
-    assert rule(0.0, certified=50.0, worst_exact=0.1, worst_record=1, evidence=quiet).verdict == Verdict.VIOLATED
-    for ruling in (by_exact, by_attack, weak):
+    assert judged(0.0, worst_exact=0.1).verdict == Verdict.VIOLATED
+    unfaithful = judged(3.0, fidelity=faithful(1e-5))
+    assert unfaithful.verdict == Verdict.VIOLATED
+    assert (unfaithful.decided_by, unfaithful.significance) == ("fidelity test", 0.01)
+    assert unfaithful.reason.startswith("not the stated mechanism: the variance of its releases from the neighbouring")
+    assert judged(3.0, fidelity=faithful(0.02)).verdict == Verdict.NOT_REFUTED
+    everything = judged(3.0, worst_exact=3.1, shown=((3.2, 6.0),), fidelity=faithful(0.0))
+    assert everything.decided_by == "fidelity test"
+    for part in ("p-value below 1e-300", "without sampling", "by releases"):
+        assert part in everything.reason
+    for ruling in (by_exact, by_attack, weak, unfaithful):
         assert "private" not in ruling.reason
         assert "safe" not in ruling.reason
+
+
+def test_case_20_nothing_measured_never_passes():
+    """CASES 20a-d, f: NaN and nothing compare false; (e): an infinite certificate is no certificate to violate."""
+    with pytest.raises(InputError, match="got nan: nothing was measured"):
+        evidence(np.nan, 6.0)
+    with pytest.raises(InputError, match="at least 0, got -1"):
+        evidence(-1.0, 6.0)
+    with pytest.raises(InputError, match="largest provable epsilon is NaN"):
+        evidence(1.0, np.nan)
+    for bad in (np.nan, -1.0):
+        with pytest.raises(InputError, match="certified epsilon must be 0 or more"):
+            judged(3.0, certified=bad)
+        with pytest.raises(InputError, match="claimed epsilon must be 0 or more"):
+            judged(bad)
+    with pytest.raises(InputError, match="no attack was made"):
+        judged(3.0, shown=())
+    with pytest.raises(InputError, match="worst record is NaN"):
+        judged(3.0, worst_exact=np.nan)
+    with pytest.raises(InputError, match="p-value of the fidelity test is NaN"):
+        judged(3.0, fidelity=faithful(np.nan))
+    free = judged(np.inf, certified=np.inf, shown=((4.08, 6.0),))
+    assert free.verdict == Verdict.INCONCLUSIVE
+    assert "no certificate to violate" in free.reason
+
+
+def test_only_a_confidence_bound_is_a_ground_of_a_verdict():
+    for kind in (Kind.MODEL, Kind.ESTIMATE):
+        bound = EpsilonBound(9.0, 1e-3, 0.01, "joint_beta_split", "both", kind, 100)
+        with pytest.raises(InputError, match="joint_beta_split is no ground of a verdict"):
+            Evidence("core", 7, bound, 6.0)
 
 
 def test_claim_defaults_to_the_certificate():

@@ -13,8 +13,8 @@ from gpleak import Verdict, build_subject, load_config, run_audit
 EXAMPLE = Path(__file__).parents[2] / "examples" / "faults"
 
 
-def violated(task: tuple[str, int]) -> tuple[bool, bool]:
-    """Whether an audit ends VIOLATED, and whether an attack or an exact value alone would have done it."""
+def audited(task: tuple[str, int]) -> tuple[bool, bool, float]:
+    """Whether an audit ends VIOLATED, whether an attack alone would have done it, and the fidelity test's p-value."""
     name, seed = task
     config = load_config(
         EXAMPLE / "audit.toml",
@@ -22,7 +22,7 @@ def violated(task: tuple[str, int]) -> tuple[bool, bool]:
     )
     result = run_audit(build_subject(config, allow_code=True), config.audit, compute=config.compute)
     by_attack = any(attack.epsilon_lower.value > result.claimed_epsilon for attack in result.attacks)
-    return result.verdict == Verdict.VIOLATED, by_attack
+    return result.verdict == Verdict.VIOLATED, by_attack, result.fidelity.p_value
 
 
 def main() -> None:
@@ -34,18 +34,18 @@ def main() -> None:
     sys.path.insert(0, str(EXAMPLE))
     from faults import FAULTS
 
-    print(f"share of {seeds} audits that end VIOLATED, and of those that an attack shows a violation in")
-    print(f"{'fault':24s} {'found':>8s} {'by attack':>10s}   {'twin':14s} {'found':>8s} {'by attack':>10s}")
+    print(f"share of {seeds} audits that end VIOLATED (of those in which an attack shows it), p-values of fidelity")
+    print(f"{'fault':24s} {'found':>18s} {'largest p':>10s}   {'twin':14s} {'found':>18s} {'smallest p':>10s}")
     names = dict.fromkeys(kind.__name__ for pair in FAULTS.items() for kind in pair)
-    rates = {}
+    shares, p_values = {}, {}
     with ProcessPoolExecutor(max_workers=min(2, os.cpu_count() or 1)) as pool:
-        found = pool.map(violated, [(name, seed) for name in names for seed in range(seeds)], chunksize=10)
+        found = pool.map(audited, [(name, seed) for name in names for seed in range(seeds)], chunksize=10)
         for name in names:
-            audits = [next(found) for _ in range(seeds)]
-            rates[name] = [f"{100 * sum(column) / seeds:.1f} %" for column in zip(*audits, strict=True)]
-    for fault, twin in FAULTS.items():
-        left, right = rates[fault.__name__], rates[twin.__name__]
-        print(f"{fault.__name__:24s} {left[0]:>8s} {left[1]:>10s}   {twin.__name__:14s} {right[0]:>8s} {right[1]:>10s}")
+            violated, by_attack, p_values[name] = zip(*(next(found) for _ in range(seeds)), strict=True)
+            shares[name] = f"{100 * sum(violated) / seeds:.1f} % ({100 * sum(by_attack) / seeds:.1f} %)"
+    for fault, twin in ((fault.__name__, twin.__name__) for fault, twin in FAULTS.items()):
+        left = f"{fault:24s} {shares[fault]:>18s} {max(p_values[fault]):10.1e}"
+        print(f"{left}   {twin:14s} {shares[twin]:>18s} {min(p_values[twin]):10.1e}")
 
 
 if __name__ == "__main__":
