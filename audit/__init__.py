@@ -5,11 +5,14 @@ from .accountant import (
     certificates,
     certified_delta,
     certify,
+    certify_closed,
+    closed_certificates,
     covariance_lower_bound,
     epsilon_grid,
     most_paths,
     renyi_delta,
     renyi_epsilon,
+    smallest,
     smallest_value,
 )
 from .bounds import EpsilonBound, Kind, Split, clopper_pearson_bound, largest_provable_epsilon
@@ -26,6 +29,7 @@ from .power import Rates, detectable_factor, optimal_rates, refuting_power, tria
 from .result import AttackResult, AuditResult
 from .roc import Roc, TprAtFpr, auc, roc, tpr_at_fpr
 from .run import run_audit
+from .structured import Supremum, structured_supremum
 from .verdict import Verdict
 
 __all__ = [
@@ -51,6 +55,7 @@ __all__ = [
     "Solved",
     "Split",
     "Subject",
+    "Supremum",
     "TprAtFpr",
     "Verdict",
     "auc",
@@ -60,7 +65,9 @@ __all__ = [
     "certification",
     "certified_delta",
     "certify",
+    "certify_closed",
     "clopper_pearson_bound",
+    "closed_certificates",
     "covariance_lower_bound",
     "curves",
     "detectable_factor",
@@ -81,8 +88,10 @@ __all__ = [
     "renyi_epsilon",
     "roc",
     "run_audit",
+    "smallest",
     "smallest_value",
     "solve",
+    "structured_supremum",
     "tpr_at_fpr",
     "trials_to_refute",
 ]

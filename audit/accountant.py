@@ -1,6 +1,6 @@
 """From Renyi differential privacy to (epsilon, delta) and back (THEORY section 4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..mechanisms import (
     Mechanism,
     Moments,
     NumericalError,
+    PostProcessesPaths,
     QuadraticForm,
     Regime,
     RenyiCurve,
@@ -21,6 +22,7 @@ from ..mechanisms import (
     log_profile,
     solve_epsilon,
 )
+from .structured import Supremum, structured_supremum
 
 # Any order gives a valid bound, so the search only has to be good, not safe. It runs on the logit of the order
 # within its admissible interval, or on its logarithm where the interval has no end, and stops 1e-13 short of the end
@@ -42,7 +44,8 @@ class Certificate:
         delta: Probability in (0, 1).
         order: The Renyi order alpha that gave it; None where no order did.
         regime: Name of the premises about the data.
-        method: "renyi" or "dominating_pair".
+        method: "renyi", "dominating_pair" or "structured".
+        search: How the structured supremum was found; None for the others.
     """
 
     epsilon: float
@@ -50,6 +53,7 @@ class Certificate:
     order: float | None
     regime: str
     method: str
+    search: Supremum | None = None
 
 
 def renyi_epsilon(curve: RenyiCurve, delta: float, *, paths: Array | int = 1) -> tuple[Array, Array]:
@@ -126,8 +130,8 @@ def _minimise(
     return best_value, excess_of(best_t)
 
 
-def certificates(mechanism: Mechanism, regime: Regime, delta: float) -> list[Certificate]:
-    """Every certificate under a regime's premises: the Renyi theorem, and a lossless one where there is one."""
+def closed_certificates(mechanism: Mechanism, regime: Regime, delta: float) -> list[Certificate]:
+    """Certificates that need no search: the Renyi theorem, and a lossless one where there is one."""
     sensitivity, paths = regime.sensitivity(mechanism.release), mechanism.release.paths
     epsilon, order = renyi_epsilon(mechanism.renyi(sensitivity), delta, paths=paths)
     best_order = float(order) if np.isfinite(order) else None
@@ -140,13 +144,36 @@ def certificates(mechanism: Mechanism, regime: Regime, delta: float) -> list[Cer
     return found
 
 
+def certificates(mechanism: Mechanism, regime: Regime, delta: float) -> list[Certificate]:
+    """Every certificate under a regime's premises, the structured supremum included where there is one.
+
+    Where its searches do not agree the structured one is infinite, and says so.
+    """
+    found = closed_certificates(mechanism, regime, delta)
+    if isinstance(mechanism, PostProcessesPaths):
+        stated = mechanism.exact_paths()
+        search = structured_supremum(regime.pair_set(stated), delta, paths=stated.paths)
+        found.append(Certificate(search.epsilon, delta, None, regime.name, "structured", search))
+    return found
+
+
 def certify(mechanism: Mechanism, regime: Regime, delta: float) -> Certificate:
-    """The smallest certificate."""
-    return min(certificates(mechanism, regime, delta), key=lambda certificate: certificate.epsilon)
+    """The smallest certificate, which may be a numerical supremum."""
+    return smallest(certificates(mechanism, regime, delta))
+
+
+def certify_closed(mechanism: Mechanism, regime: Regime, delta: float) -> Certificate:
+    """The smallest certificate that needs no search."""
+    return smallest(closed_certificates(mechanism, regime, delta))
+
+
+def smallest(found: Sequence[Certificate]) -> Certificate:
+    """The certificate with the smallest epsilon; of equal ones the first."""
+    return min(found, key=lambda certificate: certificate.epsilon)
 
 
 def certified_delta(mechanism: Mechanism, regime: Regime, epsilon: float) -> float:
-    """Smallest delta that any certificate gives at `epsilon`."""
+    """Smallest delta that a certificate without a search gives at `epsilon`."""
     sensitivity, paths = regime.sensitivity(mechanism.release), mechanism.release.paths
     delta = float(renyi_delta(mechanism.renyi(sensitivity), epsilon, paths=paths))
     if isinstance(mechanism, HasDominatingPair):

@@ -5,15 +5,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..mechanisms import Array, InputError, Mechanism, Regime, Release, Tuning
+from ..mechanisms import Array, InputError, Mechanism, PostProcessesPaths, Regime, Release, Tuning
 from .accountant import (
     Certificate,
     certificates,
     certified_delta,
-    certify,
+    certify_closed,
     covariance_lower_bound,
     epsilon_grid,
     most_paths,
+    smallest,
     smallest_value,
 )
 from .gdp import GdpReport, gdp_report
@@ -38,9 +39,9 @@ class Certification:
         certificates: All that apply.
         best: The smallest.
         covariance_lower_bound: An epsilon that the mechanism has at least, whatever the responses.
-        gdp: mu with its regret, for the best certificate.
-        budget: Epsilon for `most_paths`: the claim where there is one, else the best certificate.
-        most_paths: L_max at the budget.
+        gdp: mu with its regret, for the best certificate that needs no search.
+        budget: Epsilon for `most_paths`: the claim where there is one, else that certificate.
+        most_paths: L_max at the budget by certificates that need no search: paths can be added one by one.
     """
 
     mechanism: Mechanism
@@ -56,19 +57,29 @@ class Certification:
 
 @dataclass(frozen=True)
 class Solved:
-    """A parameter solved for a budget; value and epsilon are None where no value meets it."""
+    """A parameter solved for a budget; value and epsilon are None where no value meets it.
+
+    Attributes:
+        parameter: Which.
+        budget: Epsilon.
+        value: Smallest value that was certified to meet it.
+        epsilon: What that value certifies.
+        method: "closed", or "structured" where a numerical supremum allowed a smaller value.
+    """
 
     parameter: Parameter
     budget: float
     value: float | None
     epsilon: float | None
+    method: str
 
 
 def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget: float | None = None) -> Certification:
     """All certificates of a mechanism, what they mean in other terms, and how many paths a budget allows."""
     found = certificates(mechanism, regime, delta)
-    best = min(found, key=lambda certificate: certificate.epsilon)
-    budget = best.epsilon if budget is None else budget
+    best = smallest(found)
+    closed = smallest([certificate for certificate in found if certificate.search is None])
+    budget = closed.epsilon if budget is None else budget
     return Certification(
         mechanism,
         regime,
@@ -76,9 +87,11 @@ def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget:
         found,
         best,
         covariance_lower_bound(mechanism, delta),
-        gdp_report(best.epsilon, delta, lambda epsilon: certified_delta(mechanism, regime, epsilon)),
+        gdp_report(closed.epsilon, delta, lambda epsilon: certified_delta(mechanism, regime, epsilon)),
         budget,
-        most_paths(lambda paths: certify(with_parameter(mechanism, "paths", paths), regime, delta).epsilon, budget),
+        most_paths(
+            lambda paths: certify_closed(with_parameter(mechanism, "paths", paths), regime, delta).epsilon, budget
+        ),
     )
 
 
@@ -107,12 +120,58 @@ def solve(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Para
 
     def certified(value: float) -> float:
         try:
-            return certify(with_parameter(mechanism, parameter, value), regime, delta).epsilon
+            return certify_closed(with_parameter(mechanism, parameter, value), regime, delta).epsilon
         except InputError:  # a premise of the regime, or of the release, fails at this value
             return float("inf")
 
     value = smallest_value(certified, budget, _CANDIDATES[parameter])
-    return Solved(parameter, budget, value, None if value is None else certified(value))
+    epsilon, method = None if value is None else certified(value), "closed"
+    if isinstance(mechanism, PostProcessesPaths) and parameter in ("ridge", "scale"):
+        searched = _solve_structured(mechanism, regime, delta, parameter, budget, start=value)
+        if searched is not None:
+            value, epsilon, method = *searched, "structured"
+    return Solved(parameter, budget, value, epsilon, method)
+
+
+def _solve_structured(
+    mechanism: Mechanism, regime: Regime, delta: float, parameter: Parameter, budget: float, *, start: float | None
+) -> tuple[float, float] | None:
+    """A smaller value that the structured certificate allows, to a part in a thousand, and its epsilon.
+
+    Downwards from what the closed certificates allow, by halves and then by bisection: every step is a search of
+    seconds, and what is returned was itself certified.
+    """
+
+    def certified(value: float) -> float:
+        try:
+            changed = with_parameter(mechanism, parameter, value)
+            found = certificates(changed, regime, delta)
+        except InputError:  # a premise of the regime, or of the release, fails at this value
+            return float("inf")
+        return found[-1].epsilon
+
+    good, best = start, None
+    if good is None:  # nothing closed is feasible: the largest candidate is all that may be
+        good = float(_CANDIDATES[parameter][-1])
+        epsilon = certified(good)
+        if epsilon > budget:
+            return None
+        best = (good, epsilon)
+    bad = good
+    while bad > _CANDIDATES[parameter][0]:
+        bad = good / 2.0
+        epsilon = certified(bad)
+        if epsilon > budget:
+            break
+        good, best = bad, (bad, epsilon)
+    while good - bad > 1e-3 * good:
+        middle = float(np.sqrt(good * bad))
+        epsilon = certified(middle)
+        if epsilon <= budget:
+            good, best = middle, (middle, epsilon)
+        else:
+            bad = middle
+    return best
 
 
 def curves(mechanism: Mechanism, regime: Regime, delta: float) -> dict[str, tuple[Array, Array]]:

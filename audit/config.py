@@ -151,6 +151,9 @@ class AuditPlan(_Section):
         ge=1,
         description="trials a look, to stop as soon as the claim is refuted; leave it out for one look at all",
     )
+    search: Flag = Field(
+        default=True, description="true, or false to leave out the structured certificate and the worst pair"
+    )
     fidelity: Whole = Field(
         default=10_000, ge=0, description="released paths to hold against the stated law, 0 for none"
     )

@@ -61,7 +61,8 @@ class AuditResult:
         mechanism: What was audited, with its public parameters.
         regime: Premises of the certificate.
         assumptions: Those of them that the data cannot show.
-        certificate: Upper bound on the mechanism's epsilon.
+        certificate: The smallest upper bound on the mechanism's epsilon.
+        certificates: All of them.
         claimed_epsilon: What was put to the test.
         exposure: Exact epsilon of every record; None when there are no records.
         replacements: The public records that took a record's place.
@@ -86,6 +87,7 @@ class AuditResult:
     regime: str
     assumptions: tuple[str, ...]
     certificate: Certificate
+    certificates: tuple[Certificate, ...]
     claimed_epsilon: float
     exposure: Exposure | None
     replacements: Dataset

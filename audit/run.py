@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from ..attacks import CoreAttack
 from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release
-from .accountant import Certificate, certify
+from .accountant import Certificate, certificates, closed_certificates, smallest
 from .bounds import Sequential
 from .build import Subject
 from .campaign import Attempt, Campaign, Running, running
@@ -63,7 +63,8 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
     release, clock = mechanism.release, dict[str, float]()
 
     with _timed(clock, "certificate"):
-        certificate = certify(mechanism, subject.regime, plan.delta)
+        known = (certificates if plan.search else closed_certificates)(mechanism, subject.regime, plan.delta)
+        certificate = smallest(known)
     claimed = certificate.epsilon if plan.claimed_epsilon is None else plan.claimed_epsilon
 
     replacements = replacements_of(release, plan)
@@ -117,6 +118,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         regime=subject.regime.name,
         assumptions=subject.regime.assumptions,
         certificate=certificate,
+        certificates=tuple(known),
         claimed_epsilon=claimed,
         exposure=exposed,
         replacements=replacements,

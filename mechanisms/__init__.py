@@ -1,7 +1,7 @@
 """What is released: datasets, kernels, posteriors, the mechanisms and the exact privacy of a dataset pair."""
 
 from .arrays import Array, frozen_array
-from .base import Contrast, DeclaresGaussianDP, HasDominatingPair, HasPathLaw, Mechanism, Sampler
+from .base import Contrast, DeclaresGaussianDP, HasDominatingPair, HasPathLaw, Mechanism, PostProcessesPaths, Sampler
 from .centred import Centred
 from .contour import log_profile
 from .data import Dataset, Domain, Record
@@ -12,6 +12,7 @@ from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
 from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
 from .pair import PairLaw, QuadraticForm
+from .pair_sets import AnyKernel, Extremes, OneFunction, OrnsteinUhlenbeck, PairSet
 from .path_law import PathLaw, Whitening
 from .posterior import Posterior, condition
 from .profile import check_delta, check_paths, exact_epsilon, pair_delta, pair_epsilon, solve_epsilon
@@ -26,6 +27,7 @@ OWN = (ExactPosterior, Noised, Centred, Thompson, GaussianQuery)
 
 __all__ = [
     "OWN",
+    "AnyKernel",
     "Array",
     "Blocks",
     "Bounded",
@@ -37,6 +39,7 @@ __all__ = [
     "Domain",
     "ExactPosterior",
     "Exponential1D",
+    "Extremes",
     "GaussianQuery",
     "HasDominatingPair",
     "HasPathLaw",
@@ -46,8 +49,12 @@ __all__ = [
     "Moments",
     "Noised",
     "NumericalError",
+    "OneFunction",
+    "OrnsteinUhlenbeck",
     "PairLaw",
+    "PairSet",
     "PathLaw",
+    "PostProcessesPaths",
     "Posterior",
     "QuadraticForm",
     "Record",

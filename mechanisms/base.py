@@ -118,3 +118,12 @@ class HasPathLaw(Protocol):
     def path_law(self, data: Dataset, points: Array) -> PathLaw:
         """The law of what ``sampler(data, points)`` draws: its last axis is all blocks side by side."""
         ...
+
+
+@runtime_checkable
+class PostProcessesPaths(Protocol):
+    """A mechanism whose release is made of exact posterior paths alone: what holds for them holds for it."""
+
+    def exact_paths(self) -> Release:
+        """The public parameters of those paths."""
+        ...

@@ -50,6 +50,10 @@ class ExactPosterior:
         at = tuning or self.release.tuning
         return posterior_curve(sensitivity, ridge=at.ridge, scale=at.scale, prior_noise=np.zeros(()))
 
+    def exact_paths(self) -> Release:
+        """The release itself."""
+        return self.release
+
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""
         scale = self.release.scale

@@ -1,6 +1,6 @@
 """Posterior sampling with prior noise: paths of ``GP(mu_D, sigma^2 k_D)`` plus independent ``GP(0, eta^2 k)``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .arrays import Array
 from .base import Contrast, Sampler
@@ -35,6 +35,10 @@ class Noised:
         """The noised form of Theorem 3.1."""
         at = tuning or self.release.tuning
         return posterior_curve(sensitivity, ridge=at.ridge, scale=at.scale, prior_noise=at.prior_noise)
+
+    def exact_paths(self) -> Release:
+        """The release without the noise, which is added to its paths afterwards."""
+        return replace(self.release, prior_noise=0.0)
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""

@@ -13,6 +13,7 @@ from .arrays import Array
 from .data import Dataset
 from .errors import InputError
 from .kernels import Kernel
+from .pair_sets import AnyKernel, OneFunction, OrnsteinUhlenbeck, PairSet, stated_numbers
 from .release import Release
 
 
@@ -54,6 +55,10 @@ class Regime(Protocol):
         """Verify on the data what can be verified; `InputError` names the offending records."""
         ...
 
+    def pair_set(self, release: Release) -> PairSet:
+        """Every pair of numbers that exact posterior sampling can show of such data, or a little more."""
+        ...
+
 
 def core_variance(release: Release, ridge: Array) -> Array:
     """V, for any kernel with ``k >= kappa``: ``1 - max(kappa, 0)^2 (n-1) / (n-1+r^2)``.
@@ -93,6 +98,10 @@ class Bounded:
         drift = bound * np.sqrt(release.records - 1) / r * variance / (r**2 + variance)
         return Sensitivity(self.name, variance, np.asarray(drift + 2.0 * bound * peak_root(variance, r)), None)
 
+    def pair_set(self, release: Release) -> PairSet:
+        """Five numbers (THEORY section 3, "sharper 2", any kernel)."""
+        return AnyKernel(stated_numbers(release, self.sensitivity(release).variance))
+
     def check(self, release: Release, data: Dataset) -> None:
         """The release's own rules are all that is needed."""
         release.check(data)
@@ -119,6 +128,10 @@ class Exponential1D:
         r, bound = _ridge(release, ridge), release.response_bound
         variance = core_variance(release, r)
         return Sensitivity(self.name, variance, 4.0 * bound * peak_root(variance, r), uniform_mean=bound)
+
+    def pair_set(self, release: Release) -> PairSet:
+        """Three numbers (THEORY section 3, "sharper 2")."""
+        return OrnsteinUhlenbeck(stated_numbers(release, self.sensitivity(release).variance))
 
     def check(self, release: Release, data: Dataset) -> None:
         """The release's own rules are all that is needed."""
@@ -154,6 +167,10 @@ class Rkhs:
         variance = core_variance(release, r)
         return Sensitivity(self.name, variance, np.asarray(self.norm * variance / (r**2 + variance)), None)
 
+    def pair_set(self, release: Release) -> PairSet:
+        """Four numbers (THEORY section 3, "sharper 2", RKHS responses)."""
+        return OneFunction(stated_numbers(release, self.sensitivity(release).variance), self.norm)
+
     def check(self, release: Release, data: Dataset) -> None:
         """A function of norm B is at most B in size (kernel variance 1); that is all the data can show."""
         release.check(data)
@@ -187,6 +204,10 @@ class Diagonal:
             )
         r = _ridge(release, ridge)
         return Sensitivity(self.name, np.ones_like(r), np.sqrt(2.0) * release.response_bound / r, None)
+
+    def pair_set(self, release: Release) -> PairSet:
+        """That of any kernel: responses are bounded here, too."""
+        return AnyKernel(stated_numbers(release, self.sensitivity(release).variance))
 
     def check(self, release: Release, data: Dataset) -> None:
         """The release's own rules are all that is needed."""
@@ -230,6 +251,10 @@ class Separated:
             )
         shift = release.response_bound / r * (1.0 + total / room)
         return Sensitivity(self.name, core_variance(release, r), np.asarray(shift), None)
+
+    def pair_set(self, release: Release) -> PairSet:
+        """That of any kernel: separated data with bounded responses are among its datasets."""
+        return AnyKernel(stated_numbers(release, self.sensitivity(release).variance))
 
     def check(self, release: Release, data: Dataset) -> None:
         """Verify the separation and name the offending pair."""

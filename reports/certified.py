@@ -13,22 +13,13 @@ from rich.table import Table
 from ..audit import Certification, Solved
 from ..mechanisms import Array, Release
 from .figures import BLUE, GREY, STYLE
-from .html import number
-from .record import release_record
+from .html import number, search_text
+from .record import certificate_record, release_record
 
 
 def certification_record(found: Certification, solved: Solved | None) -> dict[str, Any]:
     """The JSON of `gpleak certify --json`."""
-    entries = [
-        {
-            "method": certificate.method,
-            "regime": certificate.regime,
-            "epsilon": certificate.epsilon,
-            "alpha": certificate.order,
-            "resolution": None,
-        }
-        for certificate in found.certificates
-    ]
+    entries = [certificate_record(certificate) for certificate in found.certificates]
     record: dict[str, Any] = {
         "release": {
             "mechanism": found.mechanism.name,
@@ -48,6 +39,7 @@ def certification_record(found: Certification, solved: Solved | None) -> dict[st
             "parameter": solved.parameter,
             "value": "infeasible" if solved.value is None else solved.value,
             "epsilon": solved.epsilon,
+            "method": solved.method,
         }
     return record
 
@@ -59,10 +51,12 @@ def print_certification(found: Certification, solved: Solved | None, console: Co
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for certificate in found.certificates:
         best = "  (best)" if certificate is found.best and len(found.certificates) > 1 else ""
-        table.add_row(
-            f"{certificate.method}, {certificate.regime}{best}", number(certificate.epsilon), number(certificate.order)
-        )
+        method = certificate.method.replace("_", " ")
+        table.add_row(f"{method}, {certificate.regime}{best}", number(certificate.epsilon), number(certificate.order))
     console.print(table)
+    for certificate in found.certificates:
+        if certificate.search is not None:
+            console.print(search_text(certificate.search))
     release = found.mechanism.release
     console.print(f"for {release.records} records, {release.paths} path(s), whatever the data, under these premises:")
     for premise in found.regime.assumptions:
@@ -74,9 +68,8 @@ def print_certification(found: Certification, solved: Solved | None, console: Co
     if solved is not None and solved.value is None:
         console.print(f"no {solved.parameter} meets epsilon {solved.budget:g}: infeasible")
     elif solved is not None:
-        console.print(
-            f"smallest {solved.parameter} for epsilon {solved.budget:g}: {solved.value:.10g} ({number(solved.epsilon)})"
-        )
+        by = f"{number(solved.epsilon)}, {solved.method}"
+        console.print(f"smallest {solved.parameter} for epsilon {solved.budget:g}: {solved.value:.10g} ({by})")
 
 
 def write_curves(curves: dict[str, tuple[Array, Array]], release: Release, delta: float, out: Path) -> None:

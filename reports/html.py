@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from .. import __version__
-from ..audit import SPLIT, AttackResult, AuditResult, EpsilonBound, Expense
+from ..audit import SPLIT, AttackResult, AuditResult, EpsilonBound, Expense, Supremum
 from .figures import exposure_figure, record_name, roc_figure, sandwich_figure
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -33,6 +34,7 @@ def render_report(result: AuditResult) -> str:
         roc=roc_figure(result.attacks),
         histogram=None if result.exposure is None else exposure_figure(result.epsilon_exact, result.claimed_epsilon),
         name=record_name,
+        search=[search_text(found.search) for found in result.certificates if found.search is not None],
         fidelity=fidelity_text(result),
         sequential=any(expense.looks is None for expense in result.ledger.expenses),
         ledger=_ledger_lines(result),
@@ -73,6 +75,17 @@ def _beside(result: AuditResult) -> list[tuple[AttackResult, EpsilonBound]]:
         for attack in best.values()
         for bound in (*([attack.model_based] if attack.model_based else []), *attack.estimates)
     ]
+
+
+def search_text(search: Supremum) -> str:
+    """How a numerical supremum was found, in a sentence."""
+    agreed = f"which agree to {number(100 * search.agreement)} %"
+    if np.isinf(search.epsilon):
+        agreed = f"which differ by {number(100 * search.agreement)} %: it is not used"
+    return (
+        f"The structured certificate is a numerical supremum over all that datasets can show: two independent searches "
+        f"at two resolutions, the finer {search.resolution} points and {search.pairs} profiles in all, {agreed}."
+    )
 
 
 def fidelity_text(result: AuditResult) -> str:

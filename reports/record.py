@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..audit import AttackResult, AuditResult, EpsilonBound, Fidelity
+from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity
 from ..mechanisms import Array, InputError, Release
 
 SCHEMA_VERSION = 4
@@ -35,6 +35,8 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "decided_by": None,
         "fidelity": None,
         "ledger": None,
+        "certificates": [],
+        "certificate": {**record["certificate"], "resolution": None, "agreement": None, "found": None},
         "attacks": [
             {
                 **attack,
@@ -60,7 +62,6 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         for index in ([] if exposure is None else exposure.replacement)
     ]
     worst = result.worst_record
-    certificate = result.certificate
     return {
         "schema_version": SCHEMA_VERSION,
         "gpleak_version": __version__,
@@ -84,13 +85,8 @@ def as_record(result: AuditResult) -> dict[str, Any]:
             "regime": result.regime,
             "jitter": result.jitter,
         },
-        "certificate": {
-            "epsilon": certificate.epsilon,
-            "delta": certificate.delta,
-            "alpha": certificate.order,
-            "regime": certificate.regime,
-            "method": certificate.method,
-        },
+        "certificate": {"delta": result.delta, **certificate_record(result.certificate)},
+        "certificates": [certificate_record(certificate) for certificate in result.certificates],
         "assumptions": list(result.assumptions),
         "claimed_epsilon": result.claimed_epsilon,
         "worst_exact": None
@@ -109,6 +105,20 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         },
         "attacks": [_attack(attack) for attack in result.attacks],
         "timings": {**result.timings, "engine": result.engine[0], "workers": result.engine[1]},
+    }
+
+
+def certificate_record(certificate: Certificate) -> dict[str, Any]:
+    """A certificate as plain values; a numerical supremum says how it was found."""
+    search = certificate.search
+    return {
+        "epsilon": certificate.epsilon,
+        "alpha": certificate.order,
+        "regime": certificate.regime,
+        "method": certificate.method,
+        "resolution": None if search is None else search.resolution,
+        "agreement": None if search is None else search.agreement,
+        "found": None if search is None else search.found,
     }
 
 

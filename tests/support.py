@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpleak.audit import AuditPlan
 from gpleak.mechanisms import (
     Centred,
     Dataset,
@@ -63,3 +64,8 @@ def mechanisms(n, d=1, **changes):
         Noised(release(n, d, prior_noise=0.7, **changes)),
         Centred(release(n, d, **changes)),
     ]
+
+
+def audit_plan(**changes):
+    """A plan without the numerical searches, which take seconds and have tests of their own."""
+    return AuditPlan(**{"search": False, **changes})

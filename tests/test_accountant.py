@@ -19,7 +19,7 @@ from support import REFERENCE, mechanisms, pair, reference, release
 from gpleak.audit import (
     certificates,
     certified_delta,
-    certify,
+    certify_closed,
     covariance_lower_bound,
     curves,
     epsilon_grid,
@@ -102,7 +102,7 @@ def test_delta_and_epsilon_are_inverse(n, ridge, scale, delta):
         epsilon = float(renyi_epsilon(curve, delta, paths=2)[0])
         back = float(renyi_delta(curve, epsilon, paths=2))
         assert back == pytest.approx(delta, rel=1e-6) if epsilon > 0 else back <= delta * (1 + 1e-9)
-        best = certify(mechanism, Bounded(), delta).epsilon
+        best = certify_closed(mechanism, Bounded(), delta).epsilon
         assert certified_delta(mechanism, Bounded(), best) <= delta * (1 + 1e-6)
 
 
@@ -148,7 +148,7 @@ def test_dominating_pair_of_the_centred_release(row):
     assert renyi.epsilon == pytest.approx(row["epsilon_renyi"], abs=1e-4)
     assert dominating.method == "dominating_pair"
     assert dominating.epsilon == pytest.approx(row["epsilon_dominating_pair"], rel=1e-3)
-    assert certify(mechanism, Bounded(), row["delta"]) == dominating
+    assert certify_closed(mechanism, Bounded(), row["delta"]) == dominating
     lower = covariance_lower_bound(mechanism, row["delta"])
     assert 0.75 * dominating.epsilon < lower <= dominating.epsilon
 
@@ -208,7 +208,7 @@ def test_covariance_leakage_is_that_of_its_datasets():
         data = Dataset([[0.0]] * 6, np.zeros(6))
         exact = float(exact_epsilon(mechanism.leave_one_out(data, Dataset([[1.0]], [0.0]))[0, 0], 1e-3))
         lower = covariance_lower_bound(mechanism, 1e-3)
-        assert 0.3 * exact < lower <= exact * (1 + 1e-9) <= certify(mechanism, Bounded(), 1e-3).epsilon
+        assert 0.3 * exact < lower <= exact * (1 + 1e-9) <= certify_closed(mechanism, Bounded(), 1e-3).epsilon
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,8 @@ def test_calibration_meets_the_budget_and_no_smaller_value_does(index, parameter
     assert found.epsilon <= budget
 
     def at(value):
-        return certify(type(mechanism)(dataclasses.replace(mechanism.release, **{parameter: value})), Bounded(), 1e-3)
+        changed = dataclasses.replace(mechanism.release, **{parameter: value})
+        return certify_closed(type(mechanism)(changed), Bounded(), 1e-3)
 
     assert at(found.value).epsilon <= budget
     if found.value > 1e-6:
@@ -249,7 +250,7 @@ def test_calibration_does_not_assume_monotone():
     # And a real one: prior noise 3, ridge 1: a scale of 10 costs more than one of 0.01, a very large one less again.
     stated = release(60, ridge=1.0, prior_noise=3.0)
     mechanisms_at = [Noised(dataclasses.replace(stated, scale=scale)) for scale in (0.01, 10.0, 1000.0)]
-    small, middle, large = (certify(mechanism, Bounded(), 1e-3).epsilon for mechanism in mechanisms_at)
+    small, middle, large = (certify_closed(mechanism, Bounded(), 1e-3).epsilon for mechanism in mechanisms_at)
     assert middle > 1.2 * small
     assert middle > 1.1 * large
 
@@ -260,7 +261,8 @@ def test_most_paths():
     mechanism = mechanisms(60, ridge=6.0)[0]
 
     def certified(paths):
-        return certify(ExactPosterior(dataclasses.replace(mechanism.release, paths=paths)), Bounded(), 1e-3).epsilon
+        changed = dataclasses.replace(mechanism.release, paths=paths)
+        return certify_closed(ExactPosterior(changed), Bounded(), 1e-3).epsilon
 
     found = most_paths(certified, 3.0)
     assert certified(found) <= 3.0 < certified(found + 1)
@@ -340,7 +342,7 @@ def test_no_pair_of_a_regime_exceeds_its_certificate(name, index):
         data, other = regime_pair(regime, rng, mechanism.release, d)
         regime.check(mechanism.release, data)
         exact = float(exact_epsilon(mechanism.leave_one_out(data, other), delta, paths=paths).max())
-        certified = certify(mechanism, regime, delta).epsilon
+        certified = certify_closed(mechanism, regime, delta).epsilon
         assert exact <= certified * (1 + 1e-9) + 1e-9
         nearest = max(nearest, exact / certified)
     assert nearest > 0.6
@@ -363,7 +365,7 @@ def test_a_kernel_with_negative_values_needs_the_floor():
     mechanism = ExactPosterior(stated)
     data = Dataset([[0.0]] * 10 + [[math.pi / 2]], [0.0] * 10 + [1.0])
     exact = float(exact_epsilon(mechanism.leave_one_out(data, Dataset([[0.0]], [-1.0]))[10, 0], 1e-3))
-    assert exact <= certify(mechanism, Bounded(), 1e-3).epsilon
+    assert exact <= certify_closed(mechanism, Bounded(), 1e-3).epsilon
     variance = np.asarray(1.0 - 10 / 11)
     drift = math.sqrt(10) * variance / (1.0 + variance)
     unfloored = Sensitivity("bounded", variance, drift + 2 * peak_root(variance, np.asarray(1.0)), None)
@@ -508,6 +510,6 @@ def test_curve_writes_a_picture_and_a_table(tmp_path):
 def test_curves_match_the_certificate_where_they_cross_it():
     mechanism = mechanisms(30)[0]
     found = curves(mechanism, Bounded(), 1e-3)
-    at = certify(mechanism, Bounded(), 1e-3).epsilon
+    at = certify_closed(mechanism, Bounded(), 1e-3).epsilon
     for name, middle in (("ridge", 40), ("scale", 40), ("paths", 0)):
         assert found[name][1][middle] == pytest.approx(at, rel=1e-9)

@@ -283,6 +283,17 @@ def test_a_grid_gives_the_best_of_its_thresholds(member, nonmember, grid, delta)
     assert (whole.value, whole.direction) == (best.value, best.direction)
 
 
+def test_each_threshold_of_a_grid_may_prove_in_its_own_direction():
+    """TPR/FPR 300 to 3 at the high one, TNR/FNR 300 to 0 at the low one: the second is better, wherever it stands."""
+    scores = Scores(np.repeat([2.0, 1.0], [300, 700]), np.repeat([2.0, 1.0, 0.0], [3, 697, 300]))
+    for grid in ((2.0, 1.0), (1.0, 2.0)):
+        bound = clopper_pearson_bound(scores, delta=0.0, significance=0.05, threshold=Bonferroni(grid))
+        assert bound.direction == "TNR/FNR"
+        assert (
+            bound.value == clopper_pearson_bound(scores, delta=0.0, significance=0.025, threshold=Explicit(1.0)).value
+        )
+
+
 def test_a_split_chooses_without_the_trials_it_evaluates():
     """Whatever the evaluated scores are, the threshold is the same; whatever the choosing scores are, the count is."""
     rng = np.random.default_rng(37)

@@ -157,10 +157,10 @@ def values(name, delta, method, rng, runs):
 def test_a_bound_is_seldom_above_the_truth_and_not_vacuous(name, delta, method):
     """3,000 runs at significance 0.05, false-failure rate 1e-6.
 
-    Most cells are wrong in 1 % of runs or less, for hardly an attack reaches the truth with so few trials; of a response
-    with epsilon 4 one rate decides, and 3 to 4 % are. (That not even a factor of 2 is lost in a limit is shown without
-    sampling in test_bounds.py.) The median is above a floor that a quarter of 6,000 runs with other seeds stayed below:
-    even were it 40 %, a median below it had a probability below 1e-6.
+    Most cells are wrong in 1 % of runs or less, for hardly an attack reaches the truth with so few trials; with a
+    response of epsilon 4 one rate decides, and 3 to 4 % are. (test_bounds.py shows without sampling that not even a
+    factor of 2 is lost in a limit.) The median is above a floor that a quarter of 6,000 runs with other seeds stayed
+    below: even were it 40 %, a median below it had a probability below 1e-6.
     """
     rng = np.random.default_rng([40, list(PAIRS).index(name), DELTAS.index(delta), list(METHODS).index(method)])
     found = values(name, delta, method, rng, RUNS)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from outside import ByScikitLearn
 from scipy.stats import binom
-from support import mechanisms, random_data, release
+from support import audit_plan, mechanisms, random_data, release
 
 from gpleak import rbf
-from gpleak.audit import AuditPlan, Fidelity, Subject, fidelity, fidelity_points, run_audit
+from gpleak.audit import Fidelity, Subject, fidelity, fidelity_points, run_audit
 from gpleak.audit.fidelity import _checks
 from gpleak.mechanisms import (
     Bounded,
@@ -183,7 +183,7 @@ def test_broken_releases_are_refused():
 def test_an_audit_without_a_stated_law_says_so():
     silent = ByScikitLearn(release(N))
     del silent.path_law
-    result = run_audit(Subject(DATA, silent, Bounded()), AuditPlan(trials=50, targets=1))
+    result = run_audit(Subject(DATA, silent, Bounded()), audit_plan(trials=50, targets=1))
     assert result.fidelity is None
     assert [expense.test for expense in result.ledger.expenses] == ["core"]
     assert result.ledger.expenses[0].significance == 0.05
@@ -257,7 +257,7 @@ def test_stress_test_without_data_is_tested_too():
     from gpleak.attacks import Jump
 
     stated = release(10, response_bound=1.0)
-    plan = AuditPlan(adversaries=["population"], trials=50, shadows=20)
+    plan = audit_plan(adversaries=["population"], trials=50, shadows=20)
     result = run_audit(Subject(None, ExactPosterior(stated), Bounded(), Jump()), plan)
     assert result.fidelity is not None
     assert result.fidelity.p_value > 1e-6

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support import mechanisms, random_data
+from support import audit_plan, mechanisms, random_data
 
-from gpleak.audit import AuditPlan, Subject, open_ledger, run_audit
+from gpleak.audit import Subject, open_ledger, run_audit
 from gpleak.audit.ledger import Expense, Ledger
 from gpleak.audit.verdict import Evidence, Verdict, rule
 from gpleak.mechanisms import Bounded, InputError
@@ -36,7 +36,7 @@ def test_overspending_is_refused():
 
 @pytest.mark.parametrize("batch", [None, 200])
 def test_the_audit_spends_what_the_ledger_says(batch):
-    plan = AuditPlan(trials=1000, targets=3, adversaries=["core", "population"], shadows=50, batch=batch)
+    plan = audit_plan(trials=1000, targets=3, adversaries=["core", "population"], shadows=50, batch=batch)
     result = run_audit(subject(), plan)
     record = as_record(result)
     entries = {(entry["test"], entry["record"]): entry for entry in record["ledger"]["entries"]}
@@ -56,7 +56,7 @@ def test_the_audit_spends_what_the_ledger_says(batch):
 
 def test_estimates_are_shown_and_decide_nothing():
     """Every estimate and the model-based bound of a leaky release exceed a claim that the bound does not."""
-    result = run_audit(subject(ridge=0.4, scale=0.4), AuditPlan(trials=2000, targets=1))
+    result = run_audit(subject(ridge=0.4, scale=0.4), audit_plan(trials=2000, targets=1))
     (attack,) = result.attacks
     beside = [attack.model_based, *attack.estimates]
     assert [bound.method.split("_")[0] for bound in beside] == ["model", "jeffreys", "joint"]
@@ -77,7 +77,7 @@ def test_sequential_audit_stops_when_the_claim_falls():
     At significance 1e-6, in each of 200 other seeds it took at most 3 looks.
     """
     leaky = subject(ridge=0.4, scale=0.4)
-    plan = AuditPlan(trials=20_000, batch=2000, targets=1, claimed_epsilon=0.5, significance=1e-6)
+    plan = audit_plan(trials=20_000, batch=2000, targets=1, claimed_epsilon=0.5, significance=1e-6)
     result = run_audit(leaky, plan)
     (attack,) = result.attacks
     assert attack.epsilon_exact > 5.0
@@ -91,7 +91,7 @@ def test_sequential_audit_stops_when_the_claim_falls():
 
 def test_batches_use_the_same_releases_as_one_look():
     """The trials of a sequential audit are the first ones of an audit that looks once."""
-    plan = AuditPlan(trials=2500, targets=2, adversaries=["core", "population"], shadows=50)
+    plan = audit_plan(trials=2500, targets=2, adversaries=["core", "population"], shadows=50)
     once = run_audit(subject(), plan)
     batched = run_audit(subject(), plan.model_copy(update={"batch": 700, "claimed_epsilon": 1e3}))
     for one, other in zip(once.attacks, batched.attacks, strict=True):
@@ -102,8 +102,8 @@ def test_batches_use_the_same_releases_as_one_look():
 
 def test_looks_cover_all_trials_once():
     for trials, batch in ((10, None), (10, 5), (11, 5), (14, 5), (15, 5), (20_000, 7)):
-        looks = AuditPlan(trials=trials, batch=batch).looks
+        looks = audit_plan(trials=trials, batch=batch).looks
         assert [i for look in looks for i in look] == list(range(trials))
         assert all(len(look) >= (batch or trials) for look in looks)
     with pytest.raises(ValueError, match="less than two batches"):
-        AuditPlan(trials=9, batch=5)
+        audit_plan(trials=9, batch=5)

@@ -7,11 +7,11 @@ import pytest
 from outside import ByScikitLearn, WrongScale
 from scipy.special import logsumexp
 from scipy.stats import gamma, norm
-from support import mechanisms, random_data, reference, release
+from support import audit_plan, mechanisms, random_data, reference, release
 
 from gpleak.attacks import Jump, Pool, Scores, Serial, mixture_log_ratio, train_population
 from gpleak.attacks.shadows import draw_pairs, plan_study, posterior_moments, without_target
-from gpleak.audit import AuditPlan, ComputeConfig, Subject, auc, roc, run_audit
+from gpleak.audit import ComputeConfig, Subject, auc, roc, run_audit
 from gpleak.audit.targets import choose_population
 from gpleak.mechanisms import (
     Bounded,
@@ -224,7 +224,7 @@ def plain_sign(draw):
 
 def population_result(kind, adversaries=("population",), **changes):
     data = random_data(np.random.default_rng(75), 30, 1)
-    plan = AuditPlan(adversaries=list(adversaries), shadows=200, trials=1500, targets=2, significance=1e-6)
+    plan = audit_plan(adversaries=list(adversaries), shadows=200, trials=1500, targets=2, significance=1e-6)
     return run_audit(Subject(data, kind(release(30, ridge=0.4, scale=0.4, **changes)), Bounded()), plan, compute=SERIAL)
 
 
@@ -249,7 +249,7 @@ def test_trials_are_drawn_through_the_mechanism():
 def test_knowing_the_core_helps_and_the_sandwich_holds(index, paths):
     """lower <= exact <= certified for core attacks, lower <= certified for the others; false-failure rate 1e-6."""
     data = random_data(np.random.default_rng(76), 30, 1)
-    plan = AuditPlan(adversaries=["core", "population"], shadows=300, trials=4000, targets=2, significance=1e-6)
+    plan = audit_plan(adversaries=["core", "population"], shadows=300, trials=4000, targets=2, significance=1e-6)
     mechanism = mechanisms(30, ridge=0.3, scale=0.4, paths=paths)[index]
     result = run_audit(Subject(data, mechanism, Bounded()), plan, compute=SERIAL)
     core, population = result.attacks[:2], result.attacks[2:]
@@ -299,7 +299,7 @@ def test_all_targets_leave_out_the_shadows_that_contain_them():
     usable = without_target(study, draw)
     for b in range(50):
         assert set(np.flatnonzero(~usable[b])) == set(draw.rows[b])
-    plan = AuditPlan(adversaries=["population"], shadows=400, trials=300, targets="all")
+    plan = audit_plan(adversaries=["population"], shadows=400, trials=300, targets="all")
     result = run_audit(subject, plan, compute=SERIAL)
     shadows = np.array([attack.shadows for attack in result.attacks])
     trials = np.array([attack.trials for attack in result.attacks])
@@ -312,7 +312,7 @@ def test_a_target_with_too_few_shadows_is_named():
     """CASES 07c, d: the record and the counts."""
     data = random_data(np.random.default_rng(79), 25, 1)
     subject = Subject(data, ExactPosterior(release(25)), Bounded())
-    plan = AuditPlan(adversaries=["population"], shadows=2, trials=300, targets="all")
+    plan = audit_plan(adversaries=["population"], shadows=2, trials=300, targets="all")
     with pytest.raises(InputError, match=r"record \d+ is left with [01] of 2 shadow\(s\).*at least 2 are needed"):
         run_audit(subject, plan, compute=SERIAL)
 

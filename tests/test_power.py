@@ -6,12 +6,11 @@ import re
 import numpy as np
 import pytest
 from scipy.stats import binom
-from support import pair, random_data, reference, release
+from support import audit_plan, pair, random_data, reference, release
 from typer.testing import CliRunner
 
 from gpleak.attacks import Scores
 from gpleak.audit import (
-    AuditPlan,
     Rates,
     Split,
     Subject,
@@ -119,7 +118,7 @@ def test_power_respects_the_most_that_can_be_shown():
 def test_plan_is_about_the_attack_that_the_audit_makes(kind):
     data = random_data(np.random.default_rng(60), 30, 1)
     subject = Subject(data, kind(release(30, ridge=1.0, scale=2.0)), Bounded())
-    plan = AuditPlan(trials=2000)
+    plan = audit_plan(trials=2000)
     found = plan_power(subject, plan, factor=2.0)
     result = run_audit(subject, plan)
     attack = max(result.attacks, key=lambda attack: attack.epsilon_exact)

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from support import mechanisms, random_data
+from support import audit_plan, mechanisms, random_data
 
-from gpleak.audit import AuditPlan, Subject, run_audit
+from gpleak.audit import Subject, run_audit
 from gpleak.mechanisms import Bounded, InputError
 from gpleak.reports import as_record, load_record, render_report, write_record
 
@@ -17,7 +17,7 @@ from gpleak.reports import as_record, load_record, render_report, write_record
 @pytest.fixture(scope="module")
 def result():
     data = random_data(np.random.default_rng(60), 30, 1)
-    return run_audit(Subject(data, mechanisms(30)[0], Bounded()), AuditPlan(trials=500, targets=3))
+    return run_audit(Subject(data, mechanisms(30)[0], Bounded()), audit_plan(trials=500, targets=3))
 
 
 def test_infinity_is_a_string_and_comes_back(tmp_path, result):

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 from outside import ByScikitLearn, WrongScale
-from support import mechanisms, random_data, release
+from support import audit_plan, mechanisms, random_data, release
 
-from gpleak.audit import AuditPlan, Subject, draw_replacements, exposure, run_audit
+from gpleak.audit import Subject, draw_replacements, exposure, run_audit
 from gpleak.audit.bounds import EpsilonBound, Kind
 from gpleak.audit.fidelity import Check, Fidelity
 from gpleak.audit.verdict import Evidence, Verdict, rule
@@ -36,7 +36,7 @@ def subject(index=0, **changes):
 
 
 # At this significance a lower bound above the exact epsilon has probability 1e-6 a run.
-PLAN = AuditPlan(significance=1e-6, trials=20_000, targets=3)
+PLAN = audit_plan(significance=1e-6, trials=20_000, targets=3)
 
 
 @pytest.mark.parametrize("index", [0, 1, 2], ids=["posterior", "noised", "centred"])
@@ -143,7 +143,7 @@ def test_same_seed_same_result_and_targets_do_not_disturb_each_other():
 
 
 def test_targets():
-    few = AuditPlan(trials=50, replacements=3)
+    few = audit_plan(trials=50, replacements=3)
     everyone = run_audit(subject(), few.model_copy(update={"targets": "all"}))
     assert [attack.record for attack in everyone.attacks] == list(range(N))
     assert {a.epsilon_lower.significance for a in everyone.attacks} == {0.04 / N}  # a fifth is the fidelity test's
@@ -174,14 +174,14 @@ def test_replacements_are_public():
 
 def test_one_record_at_library_level():
     mechanism = ExactPosterior(release(1))
-    result = run_audit(Subject(Dataset([[0.4]], [0.5]), mechanism, Bounded()), AuditPlan(trials=1000))
+    result = run_audit(Subject(Dataset([[0.4]], [0.5]), mechanism, Bounded()), audit_plan(trials=1000))
     assert result.worst_record == 0
     assert 0 < result.worst_epsilon <= result.certificate.epsilon
 
 
 def test_progress_is_told():
     seen = []
-    run_audit(subject(), AuditPlan(trials=50, targets=2), progress=lambda done, total: seen.append((done, total)))
+    run_audit(subject(), audit_plan(trials=50, targets=2), progress=lambda done, total: seen.append((done, total)))
     assert seen == [(0, 1), (1, 1)]  # one chunk: two such targets are little work
 
 
@@ -197,20 +197,20 @@ def test_a_certificate_below_an_exact_value_is_refuted_by_it(monkeypatch):
     """An outsider's certificate that its own pairs exceed is VIOLATED; in our own code it is a defect: no verdict."""
     data = random_data(np.random.default_rng(50), N, 1)
     for claim in (None, 30.0):
-        plan = AuditPlan(trials=50, claimed_epsilon=claim)
+        plan = audit_plan(trials=50, claimed_epsilon=claim)
         result = run_audit(Subject(data, Overconfident(release(N)), Bounded()), plan)
         assert result.verdict == Verdict.VIOLATED
         assert "above the certified" in result.reason
     monkeypatch.setattr(ExactPosterior, "renyi", lambda self, _: Overconfident(self.release).renyi(None))
     with pytest.raises(NumericalError, match=r"exceeds the certified epsilon .* gpleak has a defect"):
-        run_audit(Subject(data, ExactPosterior(release(N)), Bounded()), AuditPlan(trials=50))
+        run_audit(Subject(data, ExactPosterior(release(N)), Bounded()), audit_plan(trials=50))
 
 
 def test_equal_records_are_ranked_by_row_and_reported():
     """CASES 10, the class: twenty identical rows differ by rounding only."""
     data = Dataset(np.full((20, 1), 0.4), np.full(20, 0.3))
     for kind, ridge in ((ExactPosterior, 0.01), (ExactPosterior, 1.0), (ExactPosterior, 3.3), (Centred, 1.0)):
-        result = run_audit(Subject(data, kind(release(20, ridge=ridge)), Bounded()), AuditPlan(trials=50, targets=2))
+        result = run_audit(Subject(data, kind(release(20, ridge=ridge)), Bounded()), audit_plan(trials=50, targets=2))
         assert result.worst_record == 0
         assert [attack.record for attack in result.attacks] == [0, 1]
         assert "<svg" in render_report(result)
@@ -308,9 +308,9 @@ def test_only_a_confidence_bound_is_a_ground_of_a_verdict():
 
 
 def test_claim_defaults_to_the_certificate():
-    result = run_audit(subject(), AuditPlan(trials=100, targets=1))
+    result = run_audit(subject(), audit_plan(trials=100, targets=1))
     assert result.claimed_epsilon == result.certificate.epsilon
-    zero = run_audit(subject(), AuditPlan(trials=100, targets=1, claimed_epsilon=0.0))
+    zero = run_audit(subject(), audit_plan(trials=100, targets=1, claimed_epsilon=0.0))
     assert zero.claimed_epsilon == 0.0
     assert zero.verdict == Verdict.VIOLATED
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from support import random_data, release
+from support import audit_plan, random_data, release
 from test_cli import CORE, audit
 from test_sampler import FALSE_FAILURE, law_p_value
 
-from gpleak.audit import AuditPlan, Subject, certificates, certify, run_audit
+from gpleak.audit import Subject, certificates, certify_closed, run_audit
 from gpleak.audit.gdp import epsilon_of_mu
 from gpleak.mechanisms import (
     Bounded,
@@ -123,7 +123,7 @@ def test_thompson_certificate_is_converted_without_loss():
     renyi, lossless = certificates(mechanism, Bounded(), 1e-5)
     assert renyi.epsilon == pytest.approx(4.73, abs=0.005)
     assert lossless.epsilon == pytest.approx(4.37718, abs=6e-6)
-    assert certify(mechanism, Bounded(), 1e-5) == lossless
+    assert certify_closed(mechanism, Bounded(), 1e-5) == lossless
     # The bound is reached: the first record far from all others, at both ends of the range.
     data = Dataset([[0.0], [1.0]], [1.0, 0.0])
     alone = dataclasses.replace(mechanism, release=dataclasses.replace(mechanism.release, kernel=rbf(0.01)))
@@ -144,7 +144,7 @@ def test_no_pair_exceeds_the_certificate():
         other = Dataset(rng.random((2, 1)), [-1.0, 1.0])
         for mechanism in (Thompson(stated), GaussianQuery(stated)):
             exact = float(exact_epsilon(mechanism.leave_one_out(data, other), 1e-3, paths=paths).max())
-            certified = certify(mechanism, Bounded(), 1e-3).epsilon
+            certified = certify_closed(mechanism, Bounded(), 1e-3).epsilon
             assert exact <= certified
             nearest[mechanism.name] = max(nearest[mechanism.name], exact / certified)
     assert min(nearest.values()) > 0.6
@@ -155,7 +155,7 @@ def test_gaussian_query_is_known_to_the_last_digit():
     for scale, paths in ((0.5, 1), (2.0, 1), (2.0, 9)):
         mechanism = GaussianQuery(release(4, scale=scale, paths=paths))
         known = epsilon_of_mu(2.0 * math.sqrt(paths) / scale, 1e-5)
-        assert certify(mechanism, Bounded(), 1e-5).epsilon == pytest.approx(known, rel=1e-7)
+        assert certify_closed(mechanism, Bounded(), 1e-5).epsilon == pytest.approx(known, rel=1e-7)
         data = Dataset([[0.1], [0.2], [0.3], [0.4]], [1.0, 0.2, 0.3, -0.4])
         exact = float(exact_epsilon(mechanism.leave_one_out(data, Dataset([[0.9]], [-1.0]))[0, 0], 1e-5, paths=paths))
         assert exact == pytest.approx(known, rel=1e-9)
@@ -166,7 +166,7 @@ def test_audit_from_end_to_end(kind):
     """Sandwich with false-failure rate 1e-6; a claim at half the exact epsilon is refuted by proof."""
     data = random_data(np.random.default_rng(8), 20, 1)
     mechanism = kind(release(20, scale=2.0, ridge=0.8))
-    plan = AuditPlan(significance=1e-6, trials=20_000, targets=3)
+    plan = audit_plan(significance=1e-6, trials=20_000, targets=3)
     result = run_audit(Subject(data, mechanism, Bounded()), plan)
     for attack in result.attacks:
         assert 0.0 < attack.epsilon_lower.value <= attack.epsilon_exact <= result.certificate.epsilon
@@ -175,7 +175,7 @@ def test_audit_from_end_to_end(kind):
     refuted = run_audit(Subject(data, mechanism, Bounded()), plan.model_copy(update={"claimed_epsilon": claim}))
     assert refuted.verdict == "VIOLATED"
     with pytest.raises(InputError, match="use audit"):
-        run_audit(Subject(data, mechanism, Bounded()), AuditPlan(adversaries=["population"], shadows=5, trials=5))
+        run_audit(Subject(data, mechanism, Bounded()), audit_plan(adversaries=["population"], shadows=5, trials=5))
 
 
 def test_what_thompson_and_the_query_refuse():

@@ -159,12 +159,13 @@ def batches(scores: Scores, size: int) -> Sequence[Scores]:
 def sequential_provable(*, trials: int, batch: int, delta: float, significance: float) -> float:
     """The most that `trials` pairs, the first batch of which chooses, can prove when every bet against it is won.
 
-    The wealth ``(1 + lambda (1 - delta))^N / 2`` with the largest rate ``lambda = 0.9 / (e^eps + delta)``.
+    Both directions then have the wealth ``(1 + lambda (1 - delta))^N``, the largest rate being ``lambda = 0.9 / (e^eps +
+    delta)``.
     """
     evaluated = trials - batch
     if evaluated < 1:
         return 0.0
-    gain = np.expm1(np.log(2.0 / significance) / evaluated)  # what lambda (1 - delta) must be
+    gain = np.expm1(np.log(1.0 / significance) / evaluated)  # what lambda (1 - delta) must be
     most = _CAP * (1.0 - delta) / gain - delta
     return float(max(np.log(most), 0.0)) if most > 0 else 0.0
 

@@ -189,7 +189,8 @@ def halfway(curve: Roc, vertex: int) -> float:
     upper = curve.threshold[vertex]
     if vertex + 1 == len(curve.threshold) or np.isinf(upper):
         return float(upper)
-    return float(upper + (curve.threshold[vertex + 1] - upper) / 2)
+    middle = 0.5 * upper + 0.5 * curve.threshold[vertex + 1]
+    return float(middle if middle > curve.threshold[vertex + 1] else upper)  # neighbours may have nothing between them
 
 
 def spread_vertices(curve: Roc) -> Array:
