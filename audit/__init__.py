@@ -17,7 +17,7 @@ from .accountant import (
 )
 from .bounds import EpsilonBound, Kind, Split, clopper_pearson_bound, largest_provable_epsilon
 from .build import Subject, build_stated, build_subject
-from .certifying import Certification, Solved, certification, curves, solve
+from .certifying import Certification, Solved, certification, curves, solve, solve_closed
 from .config import AuditConfig, AuditPlan, ComputeConfig, load_config
 from .exposure import Exposure, draw_replacements, exposure
 from .fidelity import Check, Fidelity, fidelity, fidelity_points
@@ -31,6 +31,7 @@ from .roc import Roc, TprAtFpr, auc, roc, tpr_at_fpr
 from .run import run_audit
 from .structured import Supremum, structured_supremum
 from .verdict import Verdict
+from .worst import WorstPair, worst_pair
 
 __all__ = [
     "SPLIT",
@@ -58,6 +59,7 @@ __all__ = [
     "Supremum",
     "TprAtFpr",
     "Verdict",
+    "WorstPair",
     "auc",
     "build_stated",
     "build_subject",
@@ -91,7 +93,9 @@ __all__ = [
     "smallest",
     "smallest_value",
     "solve",
+    "solve_closed",
     "structured_supremum",
     "tpr_at_fpr",
     "trials_to_refute",
+    "worst_pair",
 ]

@@ -104,7 +104,23 @@ def with_parameter(mechanism: Mechanism, parameter: str, value: float) -> Mechan
 
 
 def solve(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Parameter, budget: float) -> Solved:
-    """Smallest value of a parameter that meets a budget, the others fixed.
+    """Smallest value of a parameter with which any certificate meets a budget, the others fixed.
+
+    A minute where a structured certificate is searched for: `solve_closed` does without.
+
+    Raises:
+        InputError: The mechanism does not use the parameter, so that no value of it changes anything.
+    """
+    closed = solve_closed(mechanism, regime, delta, parameter=parameter, budget=budget)
+    if isinstance(mechanism, PostProcessesPaths) and parameter in ("ridge", "scale"):
+        searched = _solve_structured(mechanism, regime, delta, parameter, budget, start=closed.value)
+        if searched is not None:
+            return Solved(parameter, budget, *searched, "structured")
+    return closed
+
+
+def solve_closed(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Parameter, budget: float) -> Solved:
+    """Smallest value with which a certificate that needs no search meets a budget, the others fixed.
 
     Raises:
         InputError: The mechanism does not use the parameter, so that no value of it changes anything.
@@ -125,12 +141,7 @@ def solve(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Para
             return float("inf")
 
     value = smallest_value(certified, budget, _CANDIDATES[parameter])
-    epsilon, method = None if value is None else certified(value), "closed"
-    if isinstance(mechanism, PostProcessesPaths) and parameter in ("ridge", "scale"):
-        searched = _solve_structured(mechanism, regime, delta, parameter, budget, start=value)
-        if searched is not None:
-            value, epsilon, method = *searched, "structured"
-    return Solved(parameter, budget, value, epsilon, method)
+    return Solved(parameter, budget, value, None if value is None else certified(value), "closed")
 
 
 def _solve_structured(

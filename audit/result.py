@@ -13,6 +13,7 @@ from .fidelity import Fidelity
 from .ledger import Ledger
 from .roc import Roc, TprAtFpr
 from .verdict import Verdict
+from .worst import WorstPair
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,8 @@ class AuditResult:
         certificate: The smallest upper bound on the mechanism's epsilon.
         certificates: All of them.
         claimed_epsilon: What was put to the test.
+        worst_pair: The worst pair of datasets found in the public domain: a lower bound on the mechanism's epsilon
+            without sampling error; None when none was searched for.
         exposure: Exact epsilon of every record; None when there are no records.
         replacements: The public records that took a record's place.
         population: What the population adversary knew; None when there was none.
@@ -89,6 +92,7 @@ class AuditResult:
     certificate: Certificate
     certificates: tuple[Certificate, ...]
     claimed_epsilon: float
+    worst_pair: WorstPair | None
     exposure: Exposure | None
     replacements: Dataset
     population: str | None

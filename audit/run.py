@@ -22,11 +22,13 @@ from .ledger import Ledger, open_ledger
 from .result import AuditResult
 from .targets import choose_population, choose_targets, choose_witnesses
 from .verdict import Evidence, exceeds, rule
+from .worst import worst_pair
 
 # First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row,
 # hypothesis and block of trials (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their
 # index (attacks/population.py). 4: the fidelity test (audit/fidelity.py). 5: its data where there are none
-# (audit/targets.py).
+# (audit/targets.py). 6: the search for the worst pair (audit/worst.py). 7: the structured supremum, whose root is
+# always 0: it does not depend on the audit (audit/structured.py).
 _REPLACEMENTS = 0
 
 
@@ -65,6 +67,11 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
     with _timed(clock, "certificate"):
         known = (certificates if plan.search else closed_certificates)(mechanism, subject.regime, plan.delta)
         certificate = smallest(known)
+    worst = None
+    if plan.search:
+        with _timed(clock, "worst pair"):
+            worst = worst_pair(mechanism, subject.regime, plan.delta, seed=plan.seed)
+        _check_certificate(mechanism, 0.0 if worst is None else worst.epsilon, certificate)
     claimed = certificate.epsilon if plan.claimed_epsilon is None else plan.claimed_epsilon
 
     replacements = replacements_of(release, plan)
@@ -75,7 +82,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
             laws = mechanism.leave_one_out(data, replacements)
             exposed = exposure(laws, plan.delta, paths=release.paths)
             jitter = laws.jitter
-        _check_certificate(mechanism, exposed, certificate)
+        _check_certificate(mechanism, float(exposed.epsilon.max()), certificate)
         targets = choose_targets(plan, exposed)
 
     campaign = _plan(subject, plan, targets, replacements, exposed)
@@ -106,6 +113,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         certified=certificate.epsilon,
         worst_exact=None if exposed is None else float(exposed.epsilon.max()),
         worst_record=None if exposed is None else int(exposed.epsilon.argmax()),
+        worst_pair=None if worst is None else worst.epsilon,
         evidence=evidence,
         fidelity=faithful,
     )
@@ -120,6 +128,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         certificate=certificate,
         certificates=tuple(known),
         claimed_epsilon=claimed,
+        worst_pair=worst,
         exposure=exposed,
         replacements=replacements,
         population=None if campaign.population is None else campaign.population.population.name,
@@ -198,12 +207,11 @@ def _attack(
     return batches, [judge_sequence(state, plan, share) for state, share in zip(states, shares, strict=True)]
 
 
-def _check_certificate(mechanism: Mechanism, exposed: Exposure, certificate: Certificate) -> None:
-    """For our own mechanisms a record above the certificate means a defect here: fail closed."""
-    worst = float(exposed.epsilon.max())
-    if type(mechanism) in OWN and exceeds(worst, certificate.epsilon):
+def _check_certificate(mechanism: Mechanism, exact: float, certificate: Certificate) -> None:
+    """For our own mechanisms a pair above the certificate means a defect here: fail closed."""
+    if type(mechanism) in OWN and exceeds(exact, certificate.epsilon):
         raise NumericalError(
-            f"the exact epsilon of a record, {worst:.6g}, exceeds the certified epsilon {certificate.epsilon:.6g}: "
+            f"the exact epsilon of a pair, {exact:.6g}, exceeds the certified epsilon {certificate.epsilon:.6g}: "
             "gpleak has a defect; please report this configuration"
         )
 

@@ -69,19 +69,20 @@ def rule(
     worst_record: int | None,
     evidence: Sequence[Evidence],
     fidelity: Fidelity | None,
+    worst_pair: float | None = None,
 ) -> Ruling:
     """Set the evidence against the claimed epsilon.
 
-    VIOLATED when releases are not those of the stated mechanism, when the exact epsilon of a record's pair exceeds the
-    claim (or the certificate, which then is no certificate of the stated law: proved without sampling), or when a lower
-    confidence bound does (shown at its significance); INCONCLUSIVE when no attack could have shown a violation with
-    this design; NOT_REFUTED otherwise.
+    VIOLATED when releases are not those of the stated mechanism, when the exact epsilon of a record's pair or of the
+    worst pair found exceeds the claim (or the certificate, which then is no certificate of the stated law: proved
+    without sampling), or when a lower confidence bound does (shown at its significance); INCONCLUSIVE when no attack
+    could have shown a violation with this design; NOT_REFUTED otherwise.
 
     Raises:
         InputError: A number is NaN, or there is no evidence at all: a comparison with nothing must not pass.
     """
     _check(claimed, certified, worst_exact, evidence, fidelity)
-    found = _refutations(claimed, certified, worst_exact, worst_record, evidence, fidelity)
+    found = _refutations(claimed, certified, worst_exact, worst_record, worst_pair, evidence, fidelity)
     if found:
         first = found[0]
         also = [item.reason for item in found[1:] if item.decided_by != first.decided_by]
@@ -129,6 +130,7 @@ def _refutations(
     certified: float,
     worst_exact: float | None,
     worst_record: int | None,
+    worst_pair: float | None,
     evidence: Sequence[Evidence],
     fidelity: Fidelity | None,
 ) -> list[Ruling]:
@@ -162,6 +164,14 @@ def _refutations(
             0.0,
             f"the exact epsilon of {_named(worst_record)} is {worst_exact:.4g}, above the claimed {claimed:.4g}: "
             "proved from the stated mechanism, without sampling",
+        )
+    elif worst_pair is not None and worst_pair > claimed:
+        add(
+            "worst pair",
+            0.0,
+            f"two neighbouring datasets in the public domain have an exact epsilon of {worst_pair:.4g}, above the "
+            f"claimed {claimed:.4g}: the mechanism is not what is claimed of it, whatever these data show; proved "
+            "without sampling",
         )
     most = max(evidence, key=lambda item: item.bound.value)
     if most.bound.value > claimed:

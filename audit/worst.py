@@ -34,8 +34,7 @@ from .clusters import REGIMES, Candidates, Setting, at_points, fresh, setting_of
 from .exposure import exposure
 
 _SEARCH = 6  # first key of a seed, as in audit/run.py
-_CHAINS = 2
-_CLUSTERS = (1, 2, 3, 6)
+_CHAINS, _CLUSTERS = 2, (1, 2, 3, 6)
 _STARTS, _ROUNDS, _CHILDREN, _ELITE, _PROFILED = 2048, 30, 384, 16, 72
 _POLISHING, _POLISHED, _POLISHERS = 50, 32, 3
 _WIDEST, _NARROWEST, _FINEST = 0.2, 3e-3, 3e-6  # step sizes, in sides of the domain
@@ -123,8 +122,7 @@ def worst_pair(mechanism: Mechanism, regime: Regime, delta: float, *, seed: int 
         else:
             sizes = [max(others, 1)]
         seeds = np.random.SeedSequence(seed, spawn_key=(_SEARCH,)).spawn(_CHAINS)
-        judges = [_Judge(setting, delta) for _ in range(_CHAINS)]
-        found = []
+        judges, found = [_Judge(setting, delta) for _ in range(_CHAINS)], []
         for judge, child in zip(judges, seeds, strict=True):
             rng = np.random.default_rng(child)
             best = None
@@ -142,15 +140,14 @@ class _Judge:
     """
 
     def __init__(self, setting: Setting, delta: float) -> None:
-        self.setting, self.target = setting, delta
-        self.paths = setting.release.paths
-        self.epsilon: float | None = None
+        self.setting, self.target, self.paths = setting, delta, setting.release.paths
+        self.epsilon: float | None = None  # none yet
         self.evaluations = 0
 
     def search(self, clusters: int, rng: np.random.Generator, smaller: Candidates | None) -> Candidates:
         """Start, breed and polish; the best pair as one candidate, none if not one is admissible.
 
-        The best pair with fewer clusters takes part with one of its clusters split, and so is never lost.
+        The best pair with fewer clusters takes part with its clusters split, and so is not lost.
         """
         room = int(_WORK / ((clusters + 2) ** 2 * max(clusters, 6)))
         begun = starts(self.setting, clusters, min(_STARTS, max(room, 8)), rng)
@@ -312,8 +309,8 @@ def _worst_layout(mechanism: Mechanism, regime: Regime, delta: float) -> WorstPa
         pair = WorstPair(core, copies[used], *ends, row, 0.0, "D to D'", delta, release.paths, 2)
         data = pair.datasets
         try:
-            regime.check(release, data[0])
-            regime.check(release, data[1])
+            for one in data:
+                regime.check(release, one)
         except InputError:
             continue  # the regime does not allow this layout
         epsilon, direction = _exact(mechanism.contrast(data[0], row, ends[1]).law, delta, release.paths)

@@ -25,12 +25,13 @@ from ..audit import (
     plan_power,
     run_audit,
     solve,
+    worst_pair,
 )
 from ..mechanisms import InputError, NumericalError
 from .certified import certification_record, print_certification, write_curves
-from .console import PlainConsole, print_plan, print_summary, progress_bar
+from .console import PlainConsole, print_plan, print_summary, print_worst_pair, progress_bar
 from .html import render_report
-from .record import as_record, strict_json, write_private, write_record
+from .record import as_record, strict_json, worst_pair_record, write_private, write_record
 
 _INTERRUPTED = 130
 
@@ -136,6 +137,28 @@ def curve(
     _make_folder(out)
     write_curves(found, mechanism.release, loaded.audit.delta, out)
     print(f"{out / 'curve.png'} and {out / 'curve.csv'}")
+
+
+@app.command()
+def worst(
+    config: ConfigPath,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print strict JSON and nothing else.")] = False,
+    allow_code: AllowCode = False,
+) -> None:
+    """Search for the two neighbouring datasets that leak most. No data are needed when release.records is given."""
+    loaded = load_config(config, overrides)
+    mechanism, regime = build_stated(loaded, allow_code=allow_code)
+    found = worst_pair(mechanism, regime, loaded.audit.delta, seed=loaded.audit.seed)
+    if found is None:
+        raise InputError(
+            f"there is no search for the worst pair of mechanism {mechanism.name} under regime {regime.name}: it knows "
+            "gpleak's own mechanisms only, and separated data only where they fit"
+        )
+    if as_json:
+        print(strict_json(worst_pair_record(found)), end="")
+    else:
+        print_worst_pair(found, PlainConsole(highlight=False, soft_wrap=True))
 
 
 @app.command()

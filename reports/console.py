@@ -17,7 +17,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from ..audit import AuditResult, PowerPlan
+from ..audit import AuditResult, PowerPlan, WorstPair
 from ..audit.run import Progress as ProgressCallback
 from .figures import record_name
 from .html import fidelity_text, number
@@ -45,6 +45,8 @@ def print_summary(result: AuditResult, console: Console) -> None:
     if result.worst_record is not None:
         worst = f"{record_name(result.worst_record)}, no sampling"
         table.add_row("worst record, exact", number(result.worst_epsilon), worst)
+    if result.worst_pair is not None:
+        table.add_row("worst pair found", number(result.worst_pair.epsilon), "of any data, no sampling")
     table.add_row("certified", number(result.certificate.epsilon), f"{result.certificate.method}, {result.regime}")
     table.add_row("claimed", number(result.claimed_epsilon), "")
     console.print(table)
@@ -69,6 +71,20 @@ def print_summary(result: AuditResult, console: Console) -> None:
     console.print(Text(f"fidelity: {fidelity_text(result)}."))
     console.print(Text(str(result.verdict), style=_COLOURS[result.verdict]))
     console.print(Text(f"{result.reason}."))
+
+
+def print_worst_pair(pair: WorstPair, console: Console) -> None:
+    """The two datasets, so that anyone can check."""
+    title = f"exact epsilon {number(pair.epsilon)} at delta = {pair.delta:g}, {pair.paths} path(s), {pair.direction}"
+    table = Table(box=box.SIMPLE, title=title, title_justify="left")
+    for heading in ("", "copies", "covariates", "response"):
+        table.add_column(heading, justify="left" if heading == "" else "right")
+    rows = [("both", int(copies), pair.core.record(index)) for index, copies in enumerate(pair.copies)]
+    for name, copies, record in [*rows, ("D only", 1, pair.record), ("D' only", 1, pair.replacement)]:
+        place = ", ".join(f"{value:.8g}" for value in record.covariates)
+        table.add_row(name, str(copies), place, f"{record.response:.8g}")
+    console.print(table)
+    console.print(Text(f"The worst of {pair.evaluations:,} pairs looked at: the mechanism's epsilon is at least this."))
 
 
 def print_plan(plan: PowerPlan, console: Console) -> None:

@@ -50,6 +50,8 @@ def sandwich_figure(result: AuditResult) -> str:
                 axes.hlines(y, lower, exact, color=GREY, linewidth=1.2, zorder=1)
                 axes.plot(exact, y, "o", color=ORANGE, label="exact for the pair", zorder=2)
         axes.axvline(result.claimed_epsilon, color=RED, linestyle="--", label="claimed")
+        if result.worst_pair is not None:
+            axes.axvline(result.worst_pair.epsilon, color=INK, linestyle="-.", label="worst pair found")
         if np.isfinite(result.certificate.epsilon):
             axes.axvline(result.certificate.epsilon, color=GREEN, label="certified (upper bound)")
         axes.set_yticks(list(rows.values()), [record_name(name) for name in names])

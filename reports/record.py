@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity
-from ..mechanisms import Array, InputError, Release
+from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity, WorstPair
+from ..mechanisms import Array, InputError, Record, Release
 
 SCHEMA_VERSION = 4
 
@@ -36,6 +36,7 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "fidelity": None,
         "ledger": None,
         "certificates": [],
+        "worst_pair": None,
         "certificate": {**record["certificate"], "resolution": None, "agreement": None, "found": None},
         "attacks": [
             {
@@ -89,6 +90,7 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         "certificates": [certificate_record(certificate) for certificate in result.certificates],
         "assumptions": list(result.assumptions),
         "claimed_epsilon": result.claimed_epsilon,
+        "worst_pair": None if result.worst_pair is None else worst_pair_record(result.worst_pair),
         "worst_exact": None
         if worst is None
         else {"epsilon": result.worst_epsilon, "record": worst, "replacement": who[worst]},
@@ -105,6 +107,27 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         },
         "attacks": [_attack(attack) for attack in result.attacks],
         "timings": {**result.timings, "engine": result.engine[0], "workers": result.engine[1]},
+    }
+
+
+def worst_pair_record(pair: WorstPair) -> dict[str, Any]:
+    """The worst pair found: public datasets, written out so that anyone can check."""
+
+    def record(one: Record) -> dict[str, Any]:
+        return {"covariates": one.covariates.tolist(), "response": float(one.response)}
+
+    return {
+        "epsilon": pair.epsilon,
+        "delta": pair.delta,
+        "paths": pair.paths,
+        "direction": pair.direction,
+        "row": pair.row,
+        "record": record(pair.record),
+        "replacement": record(pair.replacement),
+        "core": [
+            {**record(pair.core.record(index)), "copies": int(copies)} for index, copies in enumerate(pair.copies)
+        ],
+        "evaluations": pair.evaluations,
     }
 
 

@@ -17,9 +17,9 @@ from scipy.stats import norm
 from support import REFERENCE, mechanisms, pair, reference, release
 
 from gpleak.audit import (
-    certificates,
     certified_delta,
     certify_closed,
+    closed_certificates,
     covariance_lower_bound,
     curves,
     epsilon_grid,
@@ -28,7 +28,7 @@ from gpleak.audit import (
     renyi_delta,
     renyi_epsilon,
     smallest_value,
-    solve,
+    solve_closed,
 )
 from gpleak.audit.gdp import (
     delta_of_mu,
@@ -116,7 +116,7 @@ def test_grid_is_the_scalar_certificate_everywhere():
         assert epsilon.shape == order.shape == (3, 3, 2)
         for i, j, k in np.ndindex(3, 3, 2):
             stated = release(40, ridge=ridge[i, j], scale=scale[i, j], prior_noise=noise, paths=(1, 6)[k])
-            single = next(c for c in certificates(kind(stated), Bounded(), 1e-3) if c.method == "renyi")
+            single = next(c for c in closed_certificates(kind(stated), Bounded(), 1e-3) if c.method == "renyi")
             assert epsilon[i, j, k] == pytest.approx(single.epsilon, rel=1e-9)
 
 
@@ -144,7 +144,7 @@ def test_dominating_pair_of_the_centred_release(row):
             domain=Domain([[0.0, row["domain_diameter"]]]),
         )
     )
-    renyi, dominating = certificates(mechanism, Bounded(), row["delta"])
+    renyi, dominating = closed_certificates(mechanism, Bounded(), row["delta"])
     assert renyi.epsilon == pytest.approx(row["epsilon_renyi"], abs=1e-4)
     assert dominating.method == "dominating_pair"
     assert dominating.epsilon == pytest.approx(row["epsilon_dominating_pair"], rel=1e-3)
@@ -219,7 +219,7 @@ def test_calibration_meets_the_budget_and_no_smaller_value_does(index, parameter
     budget = 0.8 if parameter != "scale" else 6.0
     changed = {"ridge": 4.0} if parameter != "ridge" else {}
     mechanism = type(mechanism)(dataclasses.replace(mechanism.release, **changed))
-    found = solve(mechanism, Bounded(), 1e-3, parameter=parameter, budget=budget)
+    found = solve_closed(mechanism, Bounded(), 1e-3, parameter=parameter, budget=budget)
     assert found.value is not None
     assert found.epsilon <= budget
 
@@ -235,11 +235,14 @@ def test_calibration_meets_the_budget_and_no_smaller_value_does(index, parameter
 def test_what_cannot_be_met_is_infeasible():
     """Below the centred epsilon no scale exists (THEORY section 4); and a scale that is not used is refused."""
     stated = release(60, ridge=1.0)
-    centred = next(c for c in certificates(Centred(stated), Bounded(), 1e-3) if c.method == "renyi").epsilon
-    assert solve(ExactPosterior(stated), Bounded(), 1e-3, parameter="scale", budget=0.99 * centred).value is None
-    assert solve(ExactPosterior(stated), Bounded(), 1e-3, parameter="scale", budget=1.01 * centred).value is not None
+    centred = next(c for c in closed_certificates(Centred(stated), Bounded(), 1e-3) if c.method == "renyi").epsilon
+    assert solve_closed(ExactPosterior(stated), Bounded(), 1e-3, parameter="scale", budget=0.99 * centred).value is None
+    assert (
+        solve_closed(ExactPosterior(stated), Bounded(), 1e-3, parameter="scale", budget=1.01 * centred).value
+        is not None
+    )
     with pytest.raises(InputError, match="mechanism centred does not use scale"):
-        solve(Centred(stated), Bounded(), 1e-3, parameter="scale", budget=1.0)
+        solve_closed(Centred(stated), Bounded(), 1e-3, parameter="scale", budget=1.0)
 
 
 def test_calibration_does_not_assume_monotone():

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +32,8 @@ def audit(out, *arguments, **environment):
     return run("audit", EXAMPLE / "audit.toml", "--out", out, *arguments, **environment)
 
 
-CORE = ("--set", "audit.adversaries=['core']")  # the quick one
+FAST = ("--set", "audit.search=false")  # without the structured certificate and the worst pair, which take seconds
+CORE = ("--set", "audit.adversaries=['core']", *FAST)
 
 
 def without_timings(path):
@@ -63,9 +65,15 @@ def test_record_has_the_stated_shape(default):
     assert record["data"]["clipped"] == 0
     assert len(record["data"]["sha256"]) == 64
     assert record["release"]["jitter"] == 0.0
-    assert record["certificate"]["method"] == "renyi"
-    # The ridge is the smallest, to three decimals, that certifies 2.95.
-    assert 2.948 < record["certificate"]["epsilon"] <= 2.95
+    # The ridge is the smallest, to three decimals, with which the theorem certifies 2.95.
+    renyi, structured = record["certificates"]
+    assert renyi["method"] == "renyi"
+    assert 2.948 < renyi["epsilon"] <= 2.95
+    assert structured["method"] == "structured"
+    assert structured["agreement"] < 5e-3
+    assert record["certificate"] == {"delta": 1e-3, **structured}
+    assert record["worst_exact"]["epsilon"] < record["worst_pair"]["epsilon"] < structured["epsilon"] < 1.25
+    assert sum(cluster["copies"] for cluster in record["worst_pair"]["core"]) == 499
     assert len(record["records"]) == 500
     assert [row["record"] for row in record["records"]] == list(range(500))
     worst = max(record["records"], key=lambda row: row["epsilon_exact"])
@@ -313,7 +321,7 @@ def test_progress_bar_on_a_terminal(tmp_path):
 def test_stress_test_without_data(tmp_path):
     """`examples/jump`: no private records, so no exposure; the verdict rests on the attack."""
     options = ["--set", "audit.shadows=500", "--set", "audit.trials=2000", "--set", "audit.claimed_epsilon=0.1"]
-    options += ["--set", "release.ridge=0.1", "--set", "release.scale=0.5", "--set", "release.paths=10"]
+    options += ["--set", "release.ridge=0.1", "--set", "release.scale=0.5", "--set", "release.paths=10", *FAST]
     done = run("audit", ROOT / "examples" / "jump" / "audit.toml", "--out", tmp_path, *options)
     assert done.returncode == 1, done.stderr
     record = json.loads((tmp_path / "audit.json").read_text())
@@ -334,7 +342,7 @@ def test_public_pool_from_a_file(tmp_path):
     (folder / "king_county.csv").write_text("\n".join(lines[:101]) + "\n")
     (folder / "pool.csv").write_text("\n".join([lines[0], *lines[90:300]]) + "\n")
     (folder / "audit.toml").write_text((EXAMPLE / "audit.toml").read_text() + '\n[population]\nfile = "pool.csv"\n')
-    small = ["--set", "audit.shadows=50", "--set", "audit.trials=100", "--set", "audit.targets=2"]
+    small = ["--set", "audit.shadows=50", "--set", "audit.trials=100", "--set", "audit.targets=2", *FAST]
     done = run("audit", folder / "audit.toml", "--out", tmp_path / "out", *small, "--set", "compute.workers=serial")
     assert done.returncode in (0, 1), done.stderr
     assert json.loads((tmp_path / "out" / "audit.json").read_text())["population"] == "file"
@@ -342,3 +350,30 @@ def test_public_pool_from_a_file(tmp_path):
     done = run("audit", folder / "audit.toml", "--out", tmp_path / "out", *small)
     assert done.returncode == 2
     assert "pool.csv, line 3: lies outside the public domain" in done.stderr
+
+
+def test_worst_prints_a_pair_that_anyone_can_check():
+    """`gpleak worst` of the stress test's release, no data needed: its JSON alone gives the epsilon back."""
+    from gpleak.audit import build_stated, load_config
+    from gpleak.mechanisms import Dataset, Record, exact_epsilon
+
+    jump = ROOT / "examples" / "jump" / "audit.toml"
+    done = run("worst", jump, "--json", "--set", "release.ridge=1")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout, parse_constant=pytest.fail)
+    assert found["epsilon"] > 7.52  # two clusters give 7.52, one 7.48 (THEORY section 3)
+    rows = [(one["covariates"], one["response"]) for one in found["core"] for _ in range(one["copies"])]
+    rows.insert(found["row"], (found["record"]["covariates"], found["record"]["response"]))
+    assert len(rows) == 10
+    mechanism, _ = build_stated(load_config(jump, ["release.ridge=1"]))
+    data = Dataset([place for place, _ in rows], [response for _, response in rows])
+    other = Record(np.array(found["replacement"]["covariates"]), found["replacement"]["response"])
+    law = mechanism.contrast(data, found["row"], other).law
+    assert float(exact_epsilon(law, found["delta"])) == pytest.approx(found["epsilon"], rel=1e-6)
+    shown = run("worst", jump, "--set", "release.mechanism=gaussian")
+    assert shown.returncode == 0
+    assert "D' only" in shown.stdout
+    tests = str(Path(__file__).parent)
+    foreign = run("worst", jump, "--allow-code", "--set", "release.mechanism=outside:ByScikitLearn", PYTHONPATH=tests)
+    assert foreign.returncode == 2
+    assert "gpleak's own mechanisms only" in foreign.stderr

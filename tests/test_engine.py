@@ -126,6 +126,7 @@ def test_cluster_is_closed_to_strangers():
 def test_same_audit_on_serial_1_2_and_4_workers(tmp_path):
     """Identical ``audit.json`` but for the timings, both adversaries."""
     options = ["audit.adversaries=['core', 'population']", "audit.shadows=120", "audit.trials=400", "audit.targets=3"]
+    options += ["audit.search=false"]
     texts = {}
     for workers in ("serial", "1", "2", "4"):
         out = tmp_path / workers

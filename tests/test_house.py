@@ -132,7 +132,7 @@ def test_installed_wheel_audits_elsewhere(wheel, tmp_path):
     assert Path(where.stdout.strip()).is_relative_to(wheel)
     shutil.copytree(ROOT / "examples" / "king_county", tmp_path / "mine")
     command = [sys.executable, "-m", "gpleak", "audit", "mine/audit.toml", "--set", "audit.trials=500"]
-    command += ["--set", "audit.adversaries=['core']"]
+    command += ["--set", "audit.adversaries=['core']", "--set", "audit.search=false"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "gpleak-out" / "audit.json").read_text())["verdict"] == "NOT_REFUTED"
@@ -151,6 +151,8 @@ def test_scripts_work_from_any_folder_and_pass_arguments_on(tmp_path):
             "audit.targets=1",
             "--set",
             "audit.shadows=20",
+            "--set",
+            "audit.search=false",
         ],
         capture_output=True,
         text=True,

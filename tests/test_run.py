@@ -231,12 +231,13 @@ def evidence(value, provable, record=7):
     return Evidence("core", record, bound, provable)
 
 
-def judged(claimed, *, certified=50.0, worst_exact=2.0, worst_record=1, shown=((0.5, 6.0), (1.0, 6.0)), fidelity=None):
+def judged(claimed, *, certified=50.0, worst_exact=2.0, shown=((0.5, 6.0), (1.0, 6.0)), fidelity=None, worst_pair=None):
     return rule(
         claimed,
         certified=certified,
         worst_exact=worst_exact,
-        worst_record=worst_record,
+        worst_record=1,
+        worst_pair=worst_pair,
         evidence=[evidence(*pair) for pair in shown],
         fidelity=fidelity,
     )
@@ -267,6 +268,11 @@ def test_verdicts():
     assert (unfaithful.decided_by, unfaithful.significance) == ("fidelity test", 0.01)
     assert unfaithful.reason.startswith("not the stated mechanism: the variance of its releases from the neighbouring")
     assert judged(3.0, fidelity=faithful(0.02)).verdict == Verdict.NOT_REFUTED
+    by_pair = judged(3.0, worst_pair=3.5)
+    assert by_pair.verdict == Verdict.VIOLATED
+    assert (by_pair.decided_by, by_pair.significance) == ("worst pair", 0.0)
+    assert "whatever these data show" in by_pair.reason
+    assert judged(3.0, worst_exact=3.1, worst_pair=3.5).decided_by == "exact epsilon of record 1"
     everything = judged(3.0, worst_exact=3.1, shown=((3.2, 6.0),), fidelity=faithful(0.0))
     assert everything.decided_by == "fidelity test"
     for part in ("p-value below 1e-300", "without sampling", "by releases"):
@@ -321,3 +327,18 @@ def test_records_are_values():
         record.response = 1.0
     with pytest.raises(ValueError, match="read-only"):
         record.covariates[0] = 2.0
+
+
+def test_the_whole_sandwich_with_the_searches():
+    """records <= worst pair <= certificate, for one audit with everything on; the report shows all of it."""
+    result = run_audit(subject(paths=2), audit_plan(search=True, trials=200, targets=1))
+    assert result.worst_epsilon <= result.worst_pair.epsilon <= result.certificate.epsilon
+    assert [certificate.method for certificate in result.certificates] == ["renyi", "structured"]
+    assert result.certificate.method == "structured"
+    report = render_report(result)
+    for text in ("worst pair found", "numerical supremum", "certified, best"):
+        assert text in report
+    # A claim between the records and the worst pair is refuted for the mechanism, not for these records.
+    claim = 0.5 * (result.worst_epsilon + result.worst_pair.epsilon)
+    refuted = run_audit(subject(paths=2), audit_plan(search=True, trials=200, targets=1, claimed_epsilon=claim))
+    assert refuted.decided_by == "worst pair"

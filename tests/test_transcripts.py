@@ -11,7 +11,7 @@ from support import audit_plan, random_data, release
 from test_cli import CORE, audit
 from test_sampler import FALSE_FAILURE, law_p_value
 
-from gpleak.audit import Subject, certificates, certify_closed, run_audit
+from gpleak.audit import Subject, certify_closed, closed_certificates, run_audit
 from gpleak.audit.gdp import epsilon_of_mu
 from gpleak.mechanisms import (
     Bounded,
@@ -120,7 +120,7 @@ def test_exact_shift_is_that_of_the_influence_matrix():
 def test_thompson_certificate_is_converted_without_loss():
     """THEORY section 5: delta = 1e-5, rho_T = 0.5: 4.38 instead of 4.73."""
     mechanism = Thompson(release(2, ridge=1.0, scale=math.sqrt(2.0)))
-    renyi, lossless = certificates(mechanism, Bounded(), 1e-5)
+    renyi, lossless = closed_certificates(mechanism, Bounded(), 1e-5)
     assert renyi.epsilon == pytest.approx(4.73, abs=0.005)
     assert lossless.epsilon == pytest.approx(4.37718, abs=6e-6)
     assert certify_closed(mechanism, Bounded(), 1e-5) == lossless

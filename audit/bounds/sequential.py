@@ -159,8 +159,8 @@ def batches(scores: Scores, size: int) -> Sequence[Scores]:
 def sequential_provable(*, trials: int, batch: int, delta: float, significance: float) -> float:
     """The most that `trials` pairs, the first batch of which chooses, can prove when every bet against it is won.
 
-    Both directions then have the wealth ``(1 + lambda (1 - delta))^N``, the largest rate being ``lambda = 0.9 / (e^eps +
-    delta)``.
+    Both directions then have the wealth ``(1 + lambda (1 - delta))^N``, with the largest rate
+    ``lambda = 0.9 / (e^eps + delta)``.
     """
     evaluated = trials - batch
     if evaluated < 1:
