@@ -152,5 +152,5 @@ def _check_counts(usable: NDArray[np.bool_], rows: NDArray[np.intp] | None, what
         record = worst if rows is None else int(rows[worst])
         raise InputError(
             f"record {record} is left with {int(counts[worst])} of {len(usable)} {what}(s) that do not contain it; "
-            f"at least 2 are needed: raise audit.{what}s"
+            f"at least 2 are needed: raise {'audit.shadows' if what == 'shadow' else 'audit.trials, or audit.batch'}"
         )

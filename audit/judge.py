@@ -43,10 +43,15 @@ def judge_once(attempt: Attempt, plan: AuditPlan, share: float) -> Judged:
     return Judged(bound, largest_provable_epsilon(evaluated=evaluated, delta=plan.delta, significance=share))
 
 
-def judge_sequence(state: Sequential, plan: AuditPlan, share: float) -> Judged:
-    """Any number of looks: what the betting sequence showed so far."""
-    most = sequential_provable(trials=plan.trials, batch=plan.batch or 0, delta=plan.delta, significance=share)
-    return Judged(state.bound, most)
+def judge_sequence(state: Sequential, batches: Sequence[Attempt], plan: AuditPlan, share: float) -> Judged:
+    """Any number of looks: what the betting sequence showed so far, and what all planned trials could have shown.
+
+    Trials whose core contains the target are left out: only the share that was kept so far counts.
+    """
+    pairs = [min(len(batch.scores.member), len(batch.scores.nonmember)) for batch in batches]
+    drawn = sum(map(len, plan.looks[: len(batches)]))
+    kept = int(plan.trials * sum(pairs) / drawn)
+    return Judged(state.bound, sequential_provable(trials=kept, batch=pairs[0], delta=plan.delta, significance=share))
 
 
 def summarise(

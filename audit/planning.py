@@ -22,6 +22,8 @@ from .targets import choose_targets
 class PowerPlan:
     """What the core attack on the most exposed target can refute.
 
+    One look at all trials is planned; `audit.batch` looks more often and needs more of them.
+
     Attributes:
         record: The 0-based row.
         exact: Exact epsilon of its pair.

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..attacks import CoreAttack
-from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release
+from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release, Thompson
 from .accountant import Certificate, certificates, closed_certificates, smallest
 from .bounds import Sequential
 from .build import Subject
@@ -113,7 +113,8 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         certified=certificate.epsilon,
         worst_exact=None if exposed is None else float(exposed.epsilon.max()),
         worst_record=None if exposed is None else int(exposed.epsilon.argmax()),
-        worst_pair=None if worst is None else worst.epsilon,
+        # The actions of a transcript are public: a pair with other actions says nothing about a claim on these.
+        worst_pair=None if worst is None or type(mechanism) is Thompson else worst.epsilon,
         evidence=evidence,
         fidelity=faithful,
     )
@@ -204,7 +205,10 @@ def _attack(
             states[index] = states[index].look(attempt.scores)
         if any(state.refuted for state in states):
             break
-    return batches, [judge_sequence(state, plan, share) for state, share in zip(states, shares, strict=True)]
+    judged = [
+        judge_sequence(state, parts, plan, share) for state, parts, share in zip(states, batches, shares, strict=True)
+    ]
+    return batches, judged
 
 
 def _check_certificate(mechanism: Mechanism, exact: float, certificate: Certificate) -> None:

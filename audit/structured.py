@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
-from ..mechanisms import Array, PairSet, QuadraticForm, check_delta, log_profile, solve_epsilon
+from ..mechanisms import Array, NumericalError, PairSet, QuadraticForm, check_delta, log_profile, solve_epsilon
 from ..mechanisms.pair import quadratic_form
 from ..mechanisms.profile import chernoff_epsilon
 
@@ -55,13 +55,14 @@ class Supremum:
 def structured_supremum(pairs: PairSet, delta: float, *, paths: int, seed: int = 0) -> Supremum:
     """Supremum over a pair set of the exact epsilon at `delta` for L independent paths of one pair.
 
-    It does not compose with other releases. Computed once for equal arguments.
-
-    Raises:
-        NumericalError: A profile did not reach its promised accuracy.
+    It does not compose with other releases. Computed once for equal arguments. Infinite where the searches do not agree
+    or a profile did not reach its promised accuracy.
     """
     check_delta(delta)
-    return _supremum(pairs, delta, paths, seed)
+    try:
+        return _supremum(pairs, delta, paths, seed)
+    except NumericalError:  # a profile beyond float64: no supremum, so no certificate
+        return Supremum(float("inf"), 0.0, (), 1.0, 0, 0)
 
 
 @lru_cache(maxsize=256)

@@ -113,10 +113,11 @@ class OrnsteinUhlenbeck:
                 mean, mean_prime, crosses = _crossing(first, second, sign)
                 for normal, normal_prime, limit in edges:
                     crosses &= np.abs(normal * mean + normal_prime * mean_prime) <= limit + _INSIDE * bound
-                means.append((mean, mean_prime))
-                feasible.append(crosses)
+                # The polygon is symmetric about 0; the responses are not turned with it, so both vertices count.
+                means += [(mean, mean_prime), (-mean, -mean_prime)]
+                feasible += [crosses, crosses]
         mean, mean_prime = (np.stack(column, axis=1) for column in zip(*means, strict=True))
-        # The polygon is symmetric about 0: with y = +M it serves both signs of y at once.
+        # Turning every sign changes no profile: y = +M serves y = -M, too.
         keep = np.repeat(np.stack(feasible, axis=1)[:, None], 2, axis=1)
         response_prime = bound * np.array([1.0, -1.0])[:, None]
         m = np.repeat((bound - mean)[:, None], 2, axis=1)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from rich import box
@@ -57,6 +58,8 @@ def print_certification(found: Certification, solved: Solved | None, console: Co
     for certificate in found.certificates:
         if certificate.search is not None:
             console.print(search_text(certificate.search))
+            if certificate is not found.best and np.isfinite(certificate.epsilon):
+                console.print("It is not smaller than another certificate, which is used in its place.")
     release = found.mechanism.release
     console.print(f"for {release.records} records, {release.paths} path(s), whatever the data, under these premises:")
     for premise in found.regime.assumptions:

@@ -105,6 +105,8 @@ def certify(
 ) -> None:
     """Certify a release. No data are needed when release.records is given. Exit status 1: no value is feasible."""
     loaded = load_config(config, overrides)
+    if budget is not None and not 0.0 <= budget < np.inf:
+        raise InputError(f"--epsilon {budget:g}: a budget must be a number of at least 0")
     mechanism, regime = build_stated(loaded, allow_code=allow_code)
     delta = loaded.audit.delta
     solved = None

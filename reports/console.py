@@ -99,6 +99,7 @@ def print_plan(plan: PowerPlan, console: Console) -> None:
     chance = f"with probability {plan.power:g}, at significance {plan.significance:.3g}"
     table.add_row("trials to refute it", needed, f"{chance}{time}")
     console.print(table)
+    console.print(Text("This is for one look at all trials; audit.batch looks more often and needs more of them."))
     share = f"{100 * plan.planned_power:.2g} %" if plan.planned_power < 0.995 else "more than 99 %"
     console.print(
         Text(f"The {plan.planned_trials:,} trials of the configuration refute this claim with probability {share}.")

@@ -79,6 +79,8 @@ def _beside(result: AuditResult) -> list[tuple[AttackResult, EpsilonBound]]:
 
 def search_text(search: Supremum) -> str:
     """How a numerical supremum was found, in a sentence."""
+    if search.pairs == 0:
+        return "The structured certificate could not be computed in float64: it is not used."
     agreed = f"which agree to {number(100 * search.agreement)} %"
     if np.isinf(search.epsilon):
         agreed = f"which differ by {number(100 * search.agreement)} %: it is not used"

@@ -11,7 +11,7 @@ from support import audit_plan, random_data, release
 from test_cli import CORE, audit
 from test_sampler import FALSE_FAILURE, law_p_value
 
-from gpleak.audit import Subject, certify_closed, closed_certificates, run_audit
+from gpleak.audit import Subject, Verdict, certify_closed, closed_certificates, run_audit
 from gpleak.audit.gdp import epsilon_of_mu
 from gpleak.mechanisms import (
     Bounded,
@@ -212,3 +212,13 @@ def test_command(tmp_path, name):
     assert record["release"]["mechanism"] == name
     assert record["certificate"]["method"] == "dominating_pair"
     assert record["worst_exact"]["epsilon"] <= record["certificate"]["epsilon"]
+
+
+def test_a_worst_pair_with_other_actions_refutes_no_claim():
+    """The actions are public: what other actions would leak says nothing about a claim on these."""
+    data = Dataset(np.full((10, 1), 0.5), np.linspace(-1.0, 1.0, 10))
+    mechanism = Thompson(release(10, ridge=1.0, scale=3.0))
+    plan = audit_plan(search=True, trials=4000, targets=1, claimed_epsilon=3.5)
+    result = run_audit(Subject(data, mechanism, Bounded()), plan)
+    assert result.worst_epsilon < 3.5 < result.worst_pair.epsilon <= result.certificate.epsilon
+    assert result.verdict != Verdict.VIOLATED
