@@ -23,7 +23,7 @@ def run(*arguments, cwd=None, **environment):
         text=True,
         cwd=cwd,
         env={**os.environ, "COLUMNS": "100", **environment},
-        timeout=300,
+        timeout=900,  # workers of a cluster have a low priority: a busy machine starves them
         check=False,
     )
 
