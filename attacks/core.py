@@ -129,8 +129,4 @@ def _simulate(sampler: Sampler, paths: int, contrast: Contrast, block: range, rn
 
 
 def _joined(parts: list[CoreScores]) -> CoreScores:
-    scores = Scores(
-        np.concatenate([part.scores.member for part in parts]),
-        np.concatenate([part.scores.nonmember for part in parts]),
-    )
-    return CoreScores(scores, max(part.jitter for part in parts))
+    return CoreScores(Scores.joined([part.scores for part in parts]), max(part.jitter for part in parts))

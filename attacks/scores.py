@@ -1,5 +1,6 @@
 """The outcome of an attack: one score a simulated release."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,3 +30,8 @@ class Scores:
                 raise InputError(f"{int(np.isnan(scores).sum())} {name} scores are NaN: the attack failed on them")
             scores.setflags(write=False)
             object.__setattr__(self, name, scores)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Scores]") -> "Scores":
+        """Scores of consecutive ranges of trials as one."""
+        return cls(np.concatenate([part.member for part in parts]), np.concatenate([part.nonmember for part in parts]))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
 
 from ..mechanisms import InputError
+from .bounds.sequential import looks
 
 Number = Annotated[float, Strict()]
 Whole = Annotated[int, Strict()]
@@ -171,9 +172,7 @@ class AuditPlan(_Section):
     @property
     def looks(self) -> list[range]:
         """Trials of each look, in order; what is left over joins the last."""
-        size = self.batch or self.trials
-        starts = range(0, self.trials - size + 1, size)
-        return [range(start, self.trials if start == starts[-1] else start + size) for start in starts]
+        return looks(self.trials, self.batch or self.trials)
 
     @field_validator("adversaries")
     @classmethod

@@ -43,12 +43,9 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
     shape = (2, rows, count, 2)
     curvature = np.stack([forward.curvature, backward.curvature]).reshape(shape).swapaxes(0, 1).reshape(rows, -1, 2)
     shift = np.stack([forward.shift, backward.shift]).reshape(shape).swapaxes(0, 1).reshape(rows, -1, 2)
-
-    def form(row: NDArray[np.intp], pair: NDArray[np.intp]) -> QuadraticForm:
-        return QuadraticForm(curvature[row, pair], shift[row, pair])
-
+    form = QuadraticForm(curvature, shift)  # indexed by row and pair
     every = np.indices((rows, 2 * count)).reshape(2, -1)
-    ceiling = chernoff_epsilon(form(*every), delta, paths=paths).reshape(rows, -1)
+    ceiling = chernoff_epsilon(form[every[0], every[1]], delta, paths=paths).reshape(rows, -1)
     # An exact value is a lower bound on the mechanism: the profile's error goes on delta, so that it is rounded down.
     target = min(delta * (1.0 + _PROFILE_ERROR), 0.999999)
     best, which = np.zeros(rows), np.zeros(rows, dtype=np.intp)
@@ -59,13 +56,13 @@ def exposure(laws: PairLaw, delta: float, *, paths: int) -> Exposure:
         candidate = np.where(active[todo], rank[todo], -np.inf).argmax(axis=1)
         active[todo, candidate] = False
         # Twelve digits: what rounding adds must not decide which of two equal records is the more exposed.
-        epsilon = _significant(solve_epsilon(form(todo, candidate), target, paths=paths))
+        epsilon = _significant(solve_epsilon(form[todo, candidate], target, paths=paths))
         improved = epsilon > best[todo]
         best[todo[improved]], which[todo[improved]] = epsilon[improved], candidate[improved]
         active &= ceiling > best[:, None]
         row, pair = np.nonzero(active)
         if len(row):
-            value = log_profile(form(row, pair), best[row], paths=paths).log_delta
+            value = log_profile(form[row, pair], best[row], paths=paths).log_delta
             rank[row, pair] = value
             active[row, pair] = value > np.log(target)
     return Exposure(best, which % count)

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..attacks import Scores
 from ..mechanisms import DeclaresGaussianDP, Mechanism
 from .bounds import (
@@ -66,7 +64,7 @@ def summarise(
         plan: Of the audit.
         share: Significance of this attack.
     """
-    last, scores = attempts[-1], joined([attempt.scores for attempt in attempts])
+    last, scores = attempts[-1], Scores.joined([attempt.scores for attempt in attempts])
     curve, level = roc(scores), {"delta": plan.delta, "significance": share}
     estimates = [
         jeffreys_estimate(scores, **level, threshold=SPLIT),
@@ -89,10 +87,3 @@ def summarise(
         model_based=model_based_bound(scores, **level) if last.adversary == "core" else None,
         estimates=tuple(estimates),
     )
-
-
-def joined(parts: Sequence[Scores]) -> Scores:
-    """Scores of consecutive ranges of trials as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return Scores(np.concatenate([part.member for part in parts]), np.concatenate([part.nonmember for part in parts]))

@@ -6,7 +6,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..attacks import core_seconds
-from ..mechanisms import HasPathLaw, InputError
+from ..mechanisms import InputError
 from .bounds import largest_provable_epsilon
 from .build import Subject
 from .config import AuditPlan
@@ -14,7 +14,7 @@ from .exposure import exposure
 from .judge import SPLIT
 from .ledger import open_ledger
 from .power import detectable_factor, optimal_rates, refuting_power, trials_to_refute
-from .run import replacements_of
+from .run import is_fidelity_tested, replacements_of
 from .targets import choose_targets
 
 
@@ -86,7 +86,7 @@ def _plan(subject: Subject, plan: AuditPlan, factor: float, power: float) -> Pow
     law = mechanism.contrast(data, row, replacements.record(int(exposed.replacement[row]))).law
     rates = optimal_rates(law, reach=2.0 * exact + 2.0, paths=release.paths)
     aims = [(name, target) for name in plan.adversaries for target in targets]
-    tested = plan.fidelity > 0 and isinstance(mechanism, HasPathLaw)
+    tested = is_fidelity_tested(mechanism, plan)
     share = open_ledger(plan.significance, aims, fidelity=tested, looks=1).share("core")
     trials = trials_to_refute(rates, exact / factor, power=power, delta=plan.delta, significance=share)
     return PowerPlan(

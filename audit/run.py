@@ -86,7 +86,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
         targets = choose_targets(plan, exposed)
 
     campaign = _plan(subject, plan, targets, replacements, exposed)
-    tested = plan.fidelity > 0 and isinstance(mechanism, HasPathLaw)
+    tested = is_fidelity_tested(mechanism, plan)
     looks = None if plan.batch else 1
     ledger = open_ledger(plan.significance, campaign.aims, fidelity=tested, looks=looks)
 
@@ -150,6 +150,11 @@ def replacements_of(release: Release, plan: AuditPlan) -> Dataset:
     """The public records that may take a record's place in this audit."""
     seed = np.random.SeedSequence(plan.seed, spawn_key=(_REPLACEMENTS,))
     return draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
+
+
+def is_fidelity_tested(mechanism: Mechanism, plan: AuditPlan) -> bool:
+    """Whether the audit holds releases against a law, and pays for it."""
+    return plan.fidelity > 0 and isinstance(mechanism, HasPathLaw)
 
 
 def _plan(

@@ -145,7 +145,7 @@ def _ranked(pairs: PairSet, delta: float, paths: int, points: Array, best: _Best
     live = np.flatnonzero(ceiling > best.epsilon)
     if not len(live):
         return rank, best
-    value = log_profile(_some(form, live), np.full(len(live), best.epsilon), paths=paths).log_delta
+    value = log_profile(form[live], np.full(len(live), best.epsilon), paths=paths).log_delta
     np.maximum.at(rank, extremes.owner[live], np.maximum(value, 0.5 * _FAR_BELOW))
     best = replace(best, pairs=best.pairs + len(live))
     above = live[value > np.log(delta)]
@@ -165,15 +165,11 @@ def _better(
     best: _Best,
 ) -> _Best:
     """The best of `best` and some pairs, whose epsilon is solved for."""
-    epsilon = solve_epsilon(_some(form, which), delta, paths=paths)
+    epsilon = solve_epsilon(form[which], delta, paths=paths)
     first = int(epsilon.argmax())
     if epsilon[first] <= best.epsilon:
         return best
     return replace(best, epsilon=float(epsilon[first]), at=points[owner[which[first]]])
-
-
-def _some(form: QuadraticForm, which: NDArray[np.intp]) -> QuadraticForm:
-    return QuadraticForm(form.curvature[which], form.shift[which])
 
 
 def _promising(points: Array, rank: Array) -> Array:

@@ -178,9 +178,9 @@ class _Judge:
         ceiling = np.nan_to_num(chernoff_epsilon(form, self.target, paths=self.paths), posinf=0.0)
         first = np.argsort(np.where(of < elite, -np.inf, -ceiling), kind="stable")[:_PROFILED]
         if self.epsilon is None:
-            leader = _part(form, first[ceiling[first].argmax()][None])
+            leader = form[first[ceiling[first].argmax()][None]]
             self.epsilon = float(solve_epsilon(leader, self.target, paths=self.paths)[0])
-        score, slope = self._log_delta(_part(form, first), self.epsilon)
+        score, slope = self._log_delta(form[first], self.epsilon)
         order = np.lexsort((-ceiling[first], -score))
         if slope[order[0]] < 0:
             step = (score[order[0]] - np.log(self.target)) / -slope[order[0]]
@@ -195,13 +195,9 @@ class _Judge:
             if len(form.curvature) == 1:
                 return np.array([-np.inf]), np.zeros(1)
             halves = np.array_split(np.arange(len(form.curvature)), 2)
-            left, right = (self._log_delta(_part(form, half), epsilon) for half in halves)
+            left, right = (self._log_delta(form[half], epsilon) for half in halves)
             return np.concatenate([left[0], right[0]]), np.concatenate([left[1], right[1]])
         return value.log_delta, value.slope
-
-
-def _part(form: QuadraticForm, index: NDArray[np.intp]) -> QuadraticForm:
-    return QuadraticForm(form.curvature[index], form.shift[index])
 
 
 def _split(candidates: Candidates, clusters: int) -> Candidates:

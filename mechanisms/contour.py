@@ -114,7 +114,7 @@ def log_profile(form: QuadraticForm, epsilon: Array, *, paths: int) -> ProfileVa
     pairs = len(epsilon)
     parts = [
         _chunk(
-            QuadraticForm(form.curvature[start : start + _CHUNK], form.shift[start : start + _CHUNK]),
+            form[start : start + _CHUNK],
             epsilon[start : start + _CHUNK],
             paths,
         )

@@ -122,6 +122,10 @@ class QuadraticForm:
     curvature: Array
     shift: Array
 
+    def __getitem__(self, index: Any) -> "QuadraticForm":
+        """Some of the pairs, by any numpy index."""
+        return QuadraticForm(self.curvature[index], self.shift[index])
+
 
 def quadratic_form(law: PairLaw) -> QuadraticForm:
     """Diagonalise flat pairs ``(n,)``.

@@ -102,8 +102,7 @@ def solve_epsilon(form: QuadraticForm, delta: float, *, paths: int) -> Array:
         if not len(todo):
             return epsilon
         here = epsilon[todo]
-        part = QuadraticForm(form.curvature[todo], form.shift[todo])
-        value = log_profile(part, here, paths=paths)
+        value = log_profile(form[todo], here, paths=paths)
         above = value.log_delta > target
         low[todo] = np.where(above, np.maximum(low[todo], here), low[todo])
         high[todo] = np.where(above, high[todo], np.minimum(high[todo], here))

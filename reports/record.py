@@ -55,11 +55,7 @@ def as_record(result: AuditResult) -> dict[str, Any]:
     """The audit as plain values. No private record is in it: rows are named by number."""
     replacements, exposure = result.replacements, result.exposure
     who = [
-        {
-            "index": int(index),
-            "covariates": replacements.covariates[index].tolist(),
-            "response": float(replacements.responses[index]),
-        }
+        {"index": int(index), **_record(replacements.record(int(index)))}
         for index in ([] if exposure is None else exposure.replacement)
     ]
     worst = result.worst_record
@@ -112,23 +108,24 @@ def as_record(result: AuditResult) -> dict[str, Any]:
 
 def worst_pair_record(pair: WorstPair) -> dict[str, Any]:
     """The worst pair found: public datasets, written out so that anyone can check."""
-
-    def record(one: Record) -> dict[str, Any]:
-        return {"covariates": one.covariates.tolist(), "response": float(one.response)}
-
     return {
         "epsilon": pair.epsilon,
         "delta": pair.delta,
         "paths": pair.paths,
         "direction": pair.direction,
         "row": pair.row,
-        "record": record(pair.record),
-        "replacement": record(pair.replacement),
+        "record": _record(pair.record),
+        "replacement": _record(pair.replacement),
         "core": [
-            {**record(pair.core.record(index)), "copies": int(copies)} for index, copies in enumerate(pair.copies)
+            {**_record(pair.core.record(index)), "copies": int(copies)} for index, copies in enumerate(pair.copies)
         ],
         "evaluations": pair.evaluations,
     }
+
+
+def _record(record: Record) -> dict[str, Any]:
+    """A public record: a replacement, or one of a searched pair."""
+    return {"covariates": record.covariates.tolist(), "response": float(record.response)}
 
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Sequential:
             self,
             forward=(*self.forward, _settled(forward, member >= forward[0], nonmember >= forward[0])),
             backward=(*self.backward, _settled(backward, nonmember < backward[0], member < backward[0])),
-            seen=batch if self.seen is None else _joined(self.seen, batch),
+            seen=batch if self.seen is None else Scores.joined([self.seen, batch]),
         )
         return replace(after, best=_bound(after))
 
@@ -151,9 +151,15 @@ def batches(scores: Scores, size: int) -> Sequence[Scores]:
     pairs = min(len(scores.member), len(scores.nonmember))
     if size < 1 or pairs < 2 * size:
         raise InputError(f"a sequential audit needs at least two batches, got {pairs} trials and batches of {size}")
-    starts = list(range(0, pairs - size + 1, size))
-    ends = [*starts[1:], pairs]
-    return [Scores(scores.member[a:b], scores.nonmember[a:b]) for a, b in zip(starts, ends, strict=True)]
+    return [
+        Scores(scores.member[at], scores.nonmember[at]) for at in (slice(r.start, r.stop) for r in looks(pairs, size))
+    ]
+
+
+def looks(trials: int, size: int) -> list[range]:
+    """Numbers of the trials of each look, `size` of them, in order; what is left over joins the last."""
+    starts = range(0, trials - size + 1, size)
+    return [range(start, trials if start == starts[-1] else start + size) for start in starts]
 
 
 def sequential_provable(*, trials: int, batch: int, delta: float, significance: float) -> float:
@@ -175,10 +181,6 @@ def _settled(bet: tuple[float, float], hit: NDArray[np.bool_], alarm: NDArray[np
     both = int((hit & alarm).sum())
     hits, alarms = int(hit.sum()) - both, int(alarm.sum()) - both
     return Bet(threshold, rate, hits, alarms, both, len(hit) - hits - alarms - both)
-
-
-def _joined(first: Scores, second: Scores) -> Scores:
-    return Scores(np.concatenate([first.member, second.member]), np.concatenate([first.nonmember, second.nonmember]))
 
 
 def _cautious(counts: Array, trials: int, side: float) -> Array:
