@@ -11,6 +11,7 @@ from .gaussian_query import GaussianQuery
 from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
 from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
+from .ornstein_uhlenbeck import Filtered, filtered
 from .pair import PairLaw, QuadraticForm
 from .pair_sets import AnyKernel, Extremes, OneFunction, OrnsteinUhlenbeck, PairSet
 from .path_law import PathLaw, Whitening
@@ -40,6 +41,7 @@ __all__ = [
     "ExactPosterior",
     "Exponential1D",
     "Extremes",
+    "Filtered",
     "GaussianQuery",
     "HasDominatingPair",
     "HasPathLaw",
@@ -79,6 +81,7 @@ __all__ = [
     "exact_epsilon",
     "exponential",
     "extended_moments",
+    "filtered",
     "frozen_array",
     "gaussian_divergence",
     "log_profile",
