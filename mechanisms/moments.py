@@ -32,7 +32,8 @@ class Blocks:
         responses: ``(..., m)``.
         to_targets: ``k(C, x0)``, ``(..., m, T)``.
         to_other: ``k(C, x')``, ``(..., m)``.
-        to_seen: ``k(C, t)``, ``(..., m, T)``: where the adversary looks for each target.
+        to_seen: ``k(C, t)``, ``(..., m, T)``: where the adversary looks for each target; the same array as
+            `to_targets` where that is at the target itself, which saves its part of the work.
         other_seen: ``k(x', t)``, ``(..., T)``.
         other_response: ``y'``, ``(...)``.
     """
@@ -59,20 +60,20 @@ def extended_moments(blocks: Blocks, targets: Dataset, target_seen: Array, *, ri
         NumericalError: The kernel matrix of a core is singular.
     """
     size = blocks.to_targets.shape[-1]
-    columns = np.concatenate(
-        [blocks.to_targets, blocks.to_other[..., None], blocks.to_seen, blocks.responses[..., None]], axis=-1
-    )
-    white = _whiten(blocks.gram, columns)
-    added, seen, response = white[..., : size + 1], white[..., size + 1 : -1], white[..., -1:]
-    added_mean = (added * response).sum(axis=-2)
-    added_variance = np.maximum(1.0 - np.square(added).sum(axis=-2), 0.0)
-    seen_mean = (seen * response).sum(axis=-2)
-    seen_variance = np.maximum(1.0 - np.square(seen).sum(axis=-2), 0.0)
+    apart = [] if blocks.to_seen is blocks.to_targets else [blocks.to_seen]
+    columns = [blocks.to_targets, blocks.to_other[..., None], *apart, blocks.responses[..., None]]
+    white = _whiten(blocks.gram, np.concatenate(columns, axis=-1))
+    added, response = white[..., : size + 1], white[..., -1:]
+    seen = white[..., size + 1 : -1] if apart else white[..., :size]
+    added_mean = _dot(added, response)
+    added_variance = np.maximum(1.0 - _dot(added, added), 0.0)
+    seen_mean = _dot(seen, response)
+    seen_variance = np.maximum(1.0 - _dot(seen, seen), 0.0)
     # in: the target is added; out: the other record is. Columns of `reach` are the covariances with what is seen.
     reach = np.stack(
         [
-            target_seen - (added[..., :size] * seen).sum(axis=-2),
-            blocks.other_seen - (added[..., size:] * seen).sum(axis=-2),
+            target_seen - _dot(added[..., :size], seen),
+            blocks.other_seen - _dot(added[..., size:], seen),
         ]
     )
     other_variance = np.broadcast_to(added_variance[..., size:], seen_variance.shape)
@@ -87,6 +88,11 @@ def extended_moments(blocks: Blocks, targets: Dataset, target_seen: Array, *, ri
     # One fraction: where the adversary looks at the target itself the first two terms cancel exactly.
     left = (seen_variance * variance - reach**2 + seen_variance * ridge**2) / spread
     return Moments(seen_mean + residual * reach / spread, np.maximum(left, 0.0))
+
+
+def _dot(one: Array, other: Array) -> Array:
+    """Inner products of columns, ``(..., m, T)`` with ``(..., m, T)`` or ``(..., m, 1)``: ``(..., T)``."""
+    return np.asarray(np.einsum("...mt,...mt->...t", one, other))
 
 
 def _whiten(gram: Array, columns: Array) -> Array:
@@ -114,12 +120,13 @@ def stacked_blocks(
     """Blocks of a stack of cores ``(B, m, d)`` with other records ``(B, d)``, for many small cores at once."""
     gram = kernel.of_distance(_distances(covariates, covariates))
     gram[..., np.arange(gram.shape[-1]), np.arange(gram.shape[-1])] += ridge**2
+    to_targets = kernel.of_distance(_distances(covariates, targets.covariates))
     return Blocks(
         gram,
         responses,
-        kernel.of_distance(_distances(covariates, targets.covariates)),
+        to_targets,
         kernel.of_distance(_distances(covariates, other[:, None]))[..., 0],
-        kernel.of_distance(_distances(covariates, seen)),
+        to_targets if seen is targets.covariates else kernel.of_distance(_distances(covariates, seen)),
         kernel.of_distance(_distances(other[:, None], seen))[:, 0],
         other_response,
     )
