@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 _WORTH_A_CLUSTER = 8.0  # estimated seconds; starting and stopping local Ray takes about 6
 _CHUNK_SECONDS = 0.2  # estimated; well above 50 ms, below what a progress bar needs
 _IN_FLIGHT = 2  # chunks a worker: one that runs, one that waits
+_OUT_OF_TURN = 8  # chunks a worker that may be ahead of the first unfinished one
 _STORE_BYTES = 1 << 30
 
 
@@ -39,8 +40,11 @@ class Engine(Protocol):
         shared: Any,
         chunks: Sequence[range],
         finished: Callable[[], None],
-    ) -> list[Any]:
-        """``[function(shared, chunk) for chunk in chunks]``; `finished` is called after each."""
+    ) -> Iterator[Any]:
+        """``function(shared, chunk) for chunk in chunks``, in this order, as they come.
+
+        `finished` is called after each. What was given out is not kept.
+        """
         ...
 
 
@@ -57,14 +61,12 @@ class Serial:
         shared: Any,
         chunks: Sequence[range],
         finished: Callable[[], None],
-    ) -> list[Any]:
+    ) -> Iterator[Any]:
         """See `Engine`."""
-        results = []
-        with threadpool_limits(1):
-            for chunk in chunks:
-                results.append(function(shared, chunk))
-                finished()
-        return results
+        for chunk in chunks:
+            result = _run_chunk(function, shared, chunk)
+            finished()
+            yield result
 
 
 @dataclass(frozen=True)
@@ -80,26 +82,30 @@ class LocalRay:
         shared: Any,
         chunks: Sequence[range],
         finished: Callable[[], None],
-    ) -> list[Any]:
-        """See `Engine`. `shared` goes into the object store once; few chunks are in flight at a time."""
+    ) -> Iterator[Any]:
+        """See `Engine`. `shared` goes into the object store once; few chunks are in flight or out of turn."""
         import ray
 
         remote = ray.remote(num_cpus=1)(_run_chunk)
         reference = ray.put(shared)
-        results: dict[int, Any] = {}
-        waiting = iter(enumerate(chunks))
+        early: dict[int, Any] = {}
         running: dict[Any, int] = {}
-        while len(results) < len(chunks):
-            while len(running) < _IN_FLIGHT * self.workers and (following := next(waiting, None)) is not None:
-                index, chunk = following
-                running[remote.remote(function, reference, chunk)] = index
-            (done,), _ = ray.wait(list(running), num_returns=1)
-            try:
-                results[running.pop(done)] = ray.get(done)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            finished()
-        return [results[index] for index in range(len(chunks))]
+        sent = 0
+        for turn in range(len(chunks)):
+            while turn not in early:
+                # A slow chunk holds the others back only when so many have finished before their turn.
+                while len(running) < _IN_FLIGHT * self.workers and sent < min(
+                    len(chunks), turn + _OUT_OF_TURN * self.workers
+                ):
+                    running[remote.remote(function, reference, chunks[sent])] = sent
+                    sent += 1
+                (done,), _ = ray.wait(list(running), num_returns=1)
+                try:
+                    early[running.pop(done)] = ray.get(done)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None
+                finished()
+            yield early.pop(turn)
 
 
 def _run_chunk(function: Callable[[Any, range], Any], shared: Any, chunk: range) -> Any:
@@ -107,15 +113,21 @@ def _run_chunk(function: Callable[[Any, range], Any], shared: Any, chunk: range)
         return function(shared, chunk)
 
 
-def chunks_of(count: int, *, seconds_each: float, at_least: int = 1) -> list[range]:
+def chunks_of(
+    count: int, *, seconds_each: float, at_least: int = 1, at_most: int | None = None, multiple: int = 1
+) -> list[range]:
     """Split `count` indices into chunks of about 0.2 s of estimated work. The estimate decides speed only.
 
     Args:
         count: How many.
         seconds_each: Estimated work of one.
         at_least: Indices a chunk that cost little more than one, for they share a preparation.
+        at_most: Indices a chunk that still fit into memory.
+        multiple: Larger chunks hold a multiple of so many, for they are prepared together.
     """
-    size = max(at_least, round(_CHUNK_SECONDS / seconds_each))
+    size = max(at_least, min(round(_CHUNK_SECONDS / seconds_each), at_most or count), 1)
+    if size > multiple:
+        size -= size % multiple
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 

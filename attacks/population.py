@@ -1,56 +1,74 @@
-"""The population adversary: knows the target and the population, trains shadows (THEORY section 8)."""
+"""Adversaries who know the target and the population: all attacks on the same shadows and the same trials."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanisms import Array, Dataset, InputError, Mechanism, Moments
+from ..mechanisms import Array, Dataset, InputError, Mechanism
+from .attack import Attack, Learner, Scorer
 from .engine import Engine, chunks_of
-from .mixture import mixture_log_ratio
 from .populations import Population
 from .scores import Scores
-from .shadows import (
-    Study,
-    draw_pairs,
-    plan_study,
-    posterior_moments,
-    release_values,
-    seconds_a_pair,
-    stack_moments,
-    without_target,
-)
+from .shadows import BLOCK, Pairs, seconds_a_pair, seconds_a_path, simulate
+from .study import Study, plan_study
 
 _SHADOW, _TRIAL = 2, 3  # first key of a seed, as in audit/run.py
+_PILOT = 256  # shadows from which scales are chosen
 _SECONDS_A_DENSITY = 1.2e-8  # of one shadow at one value
+_SECONDS_A_SUM = 1e-6  # of one shadow on the grid, both hypotheses
+_SECONDS_A_TARGET = 2e-4  # of one attack on one target in a chunk, however many pairs
+_MOST_BYTES = 1 << 26  # of the releases of a chunk
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
 class PopulationScores:
-    """Scores against one target, and how many shadows (a hypothesis) they rest on."""
+    """Scores of one attack against one target.
+
+    Attributes:
+        scores: One a release.
+        shadows: How many (a hypothesis) it was trained on.
+        kept: Bytes that it keeps of them.
+        notes: What it says about itself.
+    """
 
     scores: Scores
     shadows: int
+    kept: int
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class PopulationAttack:
-    """The optimal mixture over shadows, trained; made by `train_population`.
+    """Attacks trained on shadows; made by `train_population`.
 
     Attributes:
         study: What every trial needs.
+        names: Rows of the targets; None for the target of the stress test.
+        attacks: The A attacks.
         shadows: Shadow pairs that were trained.
-        laws: Law of the released value under each shadow that does not contain the target, one entry a target:
-            ``(2, S_t)``.
+        usable: How many of them do not contain each target, ``(T,)``.
+        scorers: Of each attack, one a target.
+        kept: Bytes that each of them keeps of the shadows.
     """
 
     study: Study
+    names: tuple[int | None, ...]
+    attacks: tuple[Attack, ...]
     shadows: int
-    laws: tuple[Moments, ...]
+    usable: NDArray[np.intp]
+    scorers: tuple[tuple[Scorer, ...], ...]
+    kept: tuple[tuple[int, ...], ...]
 
-    def attempt(self, trials: range, *, engine: Engine, finished: Callable[[], None]) -> list[PopulationScores]:
-        """Attack every target; fewer trials are left for one that some cores contain.
+    def attempt(self, trials: range, *, engine: Engine, finished: Callable[[], None]) -> list[list[PopulationScores]]:
+        """Attack every target, ``[attack][target]``; fewer trials are left for one that some cores contain.
 
         Trials are releases from fresh cores, never from the shadows; they are drawn through the mechanism.
 
@@ -60,16 +78,20 @@ class PopulationAttack:
             finished: Called after each chunk.
 
         Raises:
-            InputError: A target is left with fewer than two trials.
+            InputError: A target is left with fewer than two trials, or a score is not a number.
         """
-        chunks = trial_chunks(self.study.mechanism, len(self.laws), shadows=self.shadows, trials=trials)
-        parts = engine.map(trial_chunk, self, chunks, finished)
-        scores = np.concatenate([part[0] for part in parts], axis=1)
-        valid = np.concatenate([part[1] for part in parts])
-        _check_counts(valid, self.study.rows, "trial")
-        return [
-            PopulationScores(Scores(*scores[:, valid[:, t], t]), law.mean.shape[1]) for t, law in enumerate(self.laws)
-        ]
+        chunks = trial_chunks(self.study.mechanism, self.attacks, len(self.names), shadows=self.shadows, trials=trials)
+        parts = list(engine.map(_trial_chunk, (self.study, self.scorers), chunks, finished))
+        scores = np.concatenate([part[0] for part in parts], axis=2)
+        usable = np.concatenate([part[1] for part in parts])
+        _check_counts(usable, self.names, "trial")
+        found: list[list[PopulationScores]] = []
+        for row, kept, own in zip(self.scorers, self.kept, scores, strict=True):
+            found.append([])
+            for t, name in enumerate(self.names):
+                shown = _named(name, partial(Scores, *own[:, usable[:, t], t]))
+                found[-1].append(PopulationScores(shown, int(self.usable[t]), kept[t], row[t].notes))
+        return found
 
 
 def train_population(
@@ -77,18 +99,22 @@ def train_population(
     population: Population,
     targets: Dataset,
     *,
+    attacks: Sequence[Attack],
+    names: Sequence[int | None],
     rows: NDArray[np.intp] | None,
     shadows: int,
     seed: int,
     engine: Engine,
     finished: Callable[[], None],
 ) -> PopulationAttack:
-    """Train shadows for every target.
+    """Train attacks on shadows for every target.
 
     Args:
         mechanism: What is audited.
         population: Where the unknown records come from.
         targets: The attacked records.
+        attacks: Who attacks.
+        names: Rows of the targets, for messages.
         rows: Rows of the targets in the pool when they may be drawn; their shadows and trials are then left out.
         shadows: Shadow pairs to train.
         seed: Root of all seeds.
@@ -96,61 +122,130 @@ def train_population(
         finished: Called after each chunk.
 
     Raises:
-        InputError: A target is left with fewer than two shadows.
+        InputError: A target is left with fewer than two shadows, or an attack cannot be trained.
     """
-    study = plan_study(mechanism, population, targets, rows=rows, seed=seed)
-    trained = engine.map(shadow_chunk, study, shadow_chunks(mechanism, len(targets), shadows=shadows), finished)
-    law = stack_moments((part[0] for part in trained), join=np.concatenate)
-    usable = np.concatenate([part[1] for part in trained])
-    _check_counts(usable, rows, "shadow")
-    laws = tuple(Moments(law.mean[:, usable[:, t], t], law.variance[:, usable[:, t], t]) for t in range(len(targets)))
-    return PopulationAttack(study, shadows, laws)
+    study = plan_study(mechanism, population, targets, rows=rows, seed=seed, whole=_whole(attacks))
+    released = any(attack.sees != "law" for attack in attacks)
+    first, rest = _pilot(shadow_chunks(mechanism, attacks, len(targets), shadows=shadows))
+    pilot = Pairs.joined(list(engine.map(_simulated, (study, released), first, finished)))
+    _check_counts(pilot.usable, names, "shadow")
+    learners = [[attack.learner(pilot.of(t, study)) for t in range(len(names))] for attack in attacks]
+    counts = np.zeros(len(names), dtype=np.intp)
+    digested = engine.map(_shadow_chunk, (study, released, learners), rest, finished)
+    for digests, count in chain([(_digests(learners, pilot, study), pilot.usable.sum(axis=0))], digested):
+        counts += count
+        for row, found in zip(learners, digests, strict=True):
+            for learner, digest in zip(row, found, strict=True):
+                learner.add(digest)
+    scorers = tuple(
+        tuple(_named(name, learner.scorer) for name, learner in zip(names, row, strict=True)) for row in learners
+    )
+    kept = tuple(tuple(learner.nbytes for learner in row) for row in learners)
+    return PopulationAttack(study, tuple(names), tuple(attacks), shadows, counts, scorers, kept)
 
 
-def shadow_chunks(mechanism: Mechanism, targets: int, *, shadows: int) -> list[range]:
+def _whole(attacks: Sequence[Attack]) -> bool:
+    return any(attack.sees == "path" for attack in attacks)
+
+
+def _pilot(chunks: list[range]) -> tuple[list[range], list[range]]:
+    """Chunks of the first shadows, and of the others."""
+    first = [range(chunk.start, min(chunk.stop, _PILOT)) for chunk in chunks if chunk.start < _PILOT]
+    return first, [range(max(chunk.start, _PILOT), chunk.stop) for chunk in chunks if chunk.stop > _PILOT]
+
+
+def shadow_chunks(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, *, shadows: int) -> list[range]:
     """Chunks of shadows."""
-    return chunks_of(shadows, seconds_each=seconds_a_pair(mechanism, targets))
+    each = _seconds(mechanism, attacks, targets) + _SECONDS_A_SUM * targets * len(attacks)
+    return chunks_of(shadows, seconds_each=each, **_sizes(mechanism, attacks, targets, each))
 
 
-def trial_chunks(mechanism: Mechanism, targets: int, *, shadows: int, trials: range) -> list[range]:
+def trial_chunks(
+    mechanism: Mechanism, attacks: Sequence[Attack], targets: int, *, shadows: int, trials: range
+) -> list[range]:
     """Chunks of trials."""
-    score = 4.0 * targets * shadows * _SECONDS_A_DENSITY
-    chunks = chunks_of(len(trials), seconds_each=seconds_a_pair(mechanism, targets) + score)
+    each = _seconds(mechanism, attacks, targets) + _score_seconds(mechanism, attacks, targets, shadows)
+    chunks = chunks_of(len(trials), seconds_each=each, **_sizes(mechanism, attacks, targets, each))
     return [trials[chunk.start : chunk.stop] for chunk in chunks]
 
 
-def population_seconds(mechanism: Mechanism, targets: int, *, shadows: int, trials: int) -> float:
-    """Rough seconds of one processor for the whole attack."""
-    score = 4.0 * targets * shadows * _SECONDS_A_DENSITY
-    return (shadows + trials) * seconds_a_pair(mechanism, targets) + trials * score
+def count_shadow_chunks(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, *, shadows: int) -> int:
+    """How many chunks `train_population` will finish."""
+    return sum(map(len, _pilot(shadow_chunks(mechanism, attacks, targets, shadows=shadows))))
 
 
-def shadow_chunk(study: Study, chunk: range) -> tuple[Moments, NDArray[np.bool_]]:
-    """Law of the released value under shadows `chunk`, ``(2, B, T)``, and which do not contain a target, ``(B, T)``."""
-    draw, _ = draw_pairs(study, _SHADOW, chunk)
-    return study.mechanism.value_law(posterior_moments(study, draw)), without_target(study, draw)
+def population_seconds(
+    mechanism: Mechanism, attacks: Sequence[Attack], targets: int, *, shadows: int, trials: int
+) -> float:
+    """Rough seconds of one processor for all attacks."""
+    score = _score_seconds(mechanism, attacks, targets, shadows)
+    return (shadows + trials) * _seconds(mechanism, attacks, targets) + trials * score
 
 
-def trial_chunk(trained: PopulationAttack, chunk: range) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores of trials `chunk`, ``(2, B, T)``: in, then out; and which do not contain a target, ``(B, T)``."""
-    study, paths = trained.study, trained.study.mechanism.release.paths
-    draw, rngs = draw_pairs(study, _TRIAL, chunk)
-    values = release_values(study, draw, rngs)
-    centre = values.mean(axis=-1)
-    squares = np.square(values - centre[..., None]).sum(axis=-1)
-    scores = np.empty(centre.shape)
-    for t, law in enumerate(trained.laws):
-        for side in (0, 1):
-            scores[side, :, t] = mixture_log_ratio(law, centre[side, :, t], squares[side, :, t], paths=paths)
-    return scores, without_target(study, draw)
+def _seconds(mechanism: Mechanism, attacks: Sequence[Attack], targets: int) -> float:
+    paths = seconds_a_path(mechanism, targets) if _whole(attacks) else 0.0
+    return seconds_a_pair(mechanism, targets) + paths
 
 
-def _check_counts(usable: NDArray[np.bool_], rows: NDArray[np.intp] | None, what: str) -> None:
+def _score_seconds(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, shadows: int) -> float:
+    mixtures = sum(attack.sees == "law" for attack in attacks) if mechanism.release.paths > 1 else 0
+    return targets * (4.0 * shadows * _SECONDS_A_DENSITY * mixtures + 2e-5 * (len(attacks) - mixtures))
+
+
+def _sizes(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, each: float) -> dict[str, int]:
+    """Fewest pairs of a chunk that are worth its fixed costs, and most whose releases still fit into memory."""
+    points = mechanism.release.points
+    size = len(points) if _whole(attacks) and points is not None else 1
+    most = max(1, int(_MOST_BYTES / (16.0 * targets * mechanism.release.paths * size)))
+    worth = math.ceil(10.0 * _SECONDS_A_TARGET * targets * len(attacks) / each)
+    return {"at_least": min(worth, most), "at_most": most, "multiple": BLOCK}
+
+
+def _simulated(shared: tuple[Study, bool], chunk: range) -> Pairs:
+    study, released = shared
+    return simulate(study, _SHADOW, chunk, released=released)
+
+
+def _shadow_chunk(
+    shared: tuple[Study, bool, list[list[Learner]]], chunk: range
+) -> tuple[list[list[Any]], NDArray[np.intp]]:
+    """What every attack keeps of shadows `chunk`, ``[attack][target]``, and how many are usable, ``(T,)``."""
+    study, released, learners = shared
+    pairs = simulate(study, _SHADOW, chunk, released=released)
+    return _digests(learners, pairs, study), pairs.usable.sum(axis=0)
+
+
+def _digests(learners: list[list[Learner]], pairs: Pairs, study: Study) -> list[list[Any]]:
+    shadows = [pairs.of(t, study) for t in range(len(study.targets))]
+    return [[learner.digest(own) for learner, own in zip(row, shadows, strict=True)] for row in learners]
+
+
+def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: range) -> tuple[Array, NDArray[np.bool_]]:
+    """Scores of trials `chunk`, ``(A, 2, B, T)``: in, then out, NaN where not usable; and which are, ``(B, T)``."""
+    study, scorers = shared
+    pairs = simulate(study, _TRIAL, chunk, released=True)
+    scores = np.full((len(scorers), 2, *pairs.usable.shape), np.nan)
+    for t in range(len(study.targets)):
+        releases = pairs.trials(t, study)
+        for a, row in enumerate(scorers):
+            scores[a][:, pairs.usable[:, t], t] = row[t].score(releases)
+    return scores, pairs.usable
+
+
+def _named(name: int | None, work: Callable[[], _T]) -> _T:
+    """Do some work for a target; an error names it."""
+    try:
+        return work()
+    except InputError as error:
+        raise InputError(f"{'the target' if name is None else f'record {name}'}: {error}") from None
+
+
+def _check_counts(usable: NDArray[np.bool_], names: Sequence[int | None], what: str) -> None:
     counts = usable.sum(axis=0)
     worst = int(counts.argmin())
     if counts[worst] < 2:
-        record = worst if rows is None else int(rows[worst])
+        remedy = "audit.shadows" if what == "shadow" else "audit.trials, or audit.batch"
         raise InputError(
-            f"record {record} is left with {int(counts[worst])} of {len(usable)} {what}(s) that do not contain it; "
-            f"at least 2 are needed: raise {'audit.shadows' if what == 'shadow' else 'audit.trials, or audit.batch'}"
+            f"record {names[worst]} is left with {int(counts[worst])} of {len(usable)} {what}(s) that do not contain "
+            f"it; at least 2 are needed: raise {remedy}"
         )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,27 @@ class Draw:
     other_response: Array
     rows: NDArray[np.intp] | None
 
+    def __len__(self) -> int:
+        return len(self.other)
+
+    def __getitem__(self, pairs: slice) -> Self:
+        rows = None if self.rows is None else self.rows[pairs]
+        return type(self)(
+            self.covariates[pairs], self.responses[pairs], self.other[pairs], self.other_response[pairs], rows
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Pairs of several draws side by side."""
+        rows = [part.rows for part in parts if part.rows is not None]
+        return cls(
+            np.concatenate([part.covariates for part in parts]),
+            np.concatenate([part.responses for part in parts]),
+            np.concatenate([part.other for part in parts]),
+            np.concatenate([part.other_response for part in parts]),
+            np.concatenate(rows) if rows else None,
+        )
+
 
 class Population(Protocol):
     """Draws cores and the record that stands where the target does not."""
@@ -38,8 +59,8 @@ class Population(Protocol):
         """Name in the configuration and the report."""
         ...
 
-    def draw(self, rngs: Sequence[np.random.Generator], *, core: int) -> Draw:
-        """One core of `core` records and one other record from each generator."""
+    def draw(self, rng: np.random.Generator, count: int, *, core: int) -> Draw:
+        """`count` cores of `core` records each, and one other record for each."""
         ...
 
 
@@ -64,9 +85,9 @@ class Pool:
         if len(self.rows) == 0:
             raise InputError('the population is empty: every record is a target; use targets = "all" or a file')
 
-    def draw(self, rngs: Sequence[np.random.Generator], *, core: int) -> Draw:
+    def draw(self, rng: np.random.Generator, count: int, *, core: int) -> Draw:
         """Rows drawn with replacement."""
-        rows = self.rows[np.stack([rng.integers(len(self.rows), size=core + 1) for rng in rngs])]
+        rows = self.rows[rng.integers(len(self.rows), size=(count, core + 1))]
         covariates, responses = self.data.covariates[rows], self.data.responses[rows]
         return Draw(covariates[:, :-1], responses[:, :-1], covariates[:, -1], responses[:, -1], rows)
 
@@ -107,12 +128,12 @@ class Jump:
         """The attacked record: on the jump, with response +1."""
         return Dataset([[0.5]], [1.0])
 
-    def draw(self, rngs: Sequence[np.random.Generator], *, core: int) -> Draw:
+    def draw(self, rng: np.random.Generator, count: int, *, core: int) -> Draw:
         """Stratified covariates; the other record is on the right."""
         left = math.floor((core + 1) / 2)
         side = np.where(np.arange(core + 1) < left, 0.0, 0.5)
         sign = np.where(side > 0, 1.0, -1.0)
-        uniform = np.stack([rng.random((2, core + 1)) for rng in rngs])
-        covariates = (side + 0.5 * uniform[:, 0])[..., None]
-        responses = sign * (1.0 - self.label_noise) + self.label_noise * (2.0 * uniform[:, 1] - 1.0)
+        covariates = (side + 0.5 * rng.random((count, core + 1)))[..., None]
+        noise = 2.0 * rng.random((count, core + 1)) - 1.0
+        responses = sign * (1.0 - self.label_noise) + self.label_noise * noise
         return Draw(covariates[:, :-1], responses[:, :-1], covariates[:, -1], responses[:, -1], None)

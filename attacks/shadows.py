@@ -1,11 +1,12 @@
 """Shadow pairs: cores from a population with the target (in) or one more population record (out).
 
-Everything random about pair i comes from a seed spawned from its purpose and its index. Both hypotheses and all
-targets share the one factor of the core.
+Everything random about pair i comes from a seed spawned from its purpose and its index: whole blocks of pairs are drawn
+from one generator, whichever of them are wanted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,178 +14,196 @@ from numpy.typing import NDArray
 from ..mechanisms import (
     OWN,
     Array,
-    Blocks,
+    Centred,
     Dataset,
+    ExactPosterior,
     InputError,
     Mechanism,
     Moments,
-    extended_moments,
-    stacked_blocks,
+    Noised,
+    Record,
+    filtered,
 )
-from .populations import Draw, Pool, Population
+from .attack import Releases, Shadows
+from .pair_moments import is_markov, posterior_moments
+from .populations import Draw
+from .study import Study
 
-_STACKED = 64  # cores of at most this size are solved many at once
-_LARGEST_POOL_MATRIX = 2000  # rows; its kernel matrix is computed once and takes 32 MB
+BLOCK = 64  # pairs of one seed
+_MARKOV_PATHS = (ExactPosterior, Noised, Centred)
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """What every shadow and every trial needs; made by `plan_study`.
+class Pairs:
+    """Shadow pairs, or pairs of trials.
 
     Attributes:
-        mechanism: What is audited; its law is what the adversary believes, its draws are what is attacked.
-        population: Where cores come from.
-        targets: The T attacked records.
-        seen: Where the adversary looks for each, ``(T, d)``: at the target, or at the nearest released point.
-        rows: Row of each target in the pool, ``(T,)``, to leave out shadows that contain it; None where it cannot be.
-        seed: Root of all seeds.
-        pool: Kernel blocks of the whole pool, if it is small enough.
+        law: Normal law of one released value at each target, ``(2, B, T)``; NaN where a core contains the target.
+        usable: Where it does not, ``(B, T)``: with it twice, or in the out world, the law is another.
+        paths: One release of each, ``(2, B, T, L, p)``; None if none was asked for.
     """
 
-    mechanism: Mechanism
-    population: Population
-    targets: Dataset
-    seen: Array
-    rows: NDArray[np.intp] | None
-    seed: int
-    pool: Blocks | None
+    law: Moments
+    usable: NDArray[np.bool_]
+    paths: Array | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Pairs of several chunks side by side."""
+        mean, variance = (
+            np.concatenate([getattr(p.law, name) for p in parts], axis=1) for name in ("mean", "variance")
+        )
+        paths = [part.paths for part in parts if part.paths is not None]
+        usable = np.concatenate([part.usable for part in parts])
+        return cls(Moments(mean, variance), usable, np.concatenate(paths, axis=1) if paths else None)
+
+    def of(self, target: int, study: Study) -> Shadows:
+        """The usable ones of one target."""
+        usable = self.usable[:, target]
+        law = Moments(self.law.mean[:, usable, target], self.law.variance[:, usable, target])
+        releases = None if self.paths is None else self._releases(target, study)
+        return Shadows(study.targets.record(target), law, releases)
+
+    def trials(self, target: int, study: Study) -> Releases:
+        """Releases of the usable ones."""
+        if self.paths is None:
+            raise InputError("trials without releases")
+        return self._releases(target, study)
+
+    def _releases(self, target: int, study: Study) -> Releases:
+        assert self.paths is not None  # both callers checked
+        paths = self.paths[:, self.usable[:, target], target]
+        return Releases(paths, int(study.at[target]) if study.whole else 0)
 
 
-def plan_study(
-    mechanism: Mechanism, population: Population, targets: Dataset, *, rows: NDArray[np.intp] | None, seed: int
-) -> Study:
-    """Put a study together; see `Study` for the arguments."""
-    seen = _seen(mechanism, targets)
-    pool = _pool_blocks(mechanism, population, targets, seen)
-    return Study(mechanism, population, targets, seen, rows, seed, pool)
+def simulate(study: Study, purpose: int, chunk: range, *, released: bool) -> Pairs:
+    """Pairs of these numbers.
+
+    Args:
+        study: What is studied.
+        purpose: First key of their seeds, as in audit/run.py.
+        chunk: Numbers of the pairs.
+        released: Whether releases are drawn, too.
+    """
+    rngs, cuts = _blocks(study, purpose, chunk)
+    core = study.mechanism.release.records - 1
+    draws = [study.population.draw(rng, BLOCK, core=core)[cut] for rng, cut in zip(rngs, cuts, strict=True)]
+    draw = Draw.joined(draws)
+    usable = without_target(study, draw)
+    law = study.mechanism.value_law(posterior_moments(study, draw, usable))
+    if not released:
+        return Pairs(law, usable, None)
+    if study.whole and type(study.mechanism) in _MARKOV_PATHS and is_markov(study.mechanism):
+        return Pairs(law, usable, _markov_paths(study, purpose, chunk, draw))
+    if study.whole or type(study.mechanism) not in OWN:
+        return Pairs(law, usable, _sampled(study, purpose, chunk, draw, usable))
+    # The value's own law is what our samplers draw from; any other is asked for samples.
+    shape = (BLOCK, 2, len(study.targets), study.mechanism.release.paths)
+    normal = np.concatenate([rng.standard_normal(shape)[cut] for rng, cut in zip(rngs, cuts, strict=True)])
+    values = law.mean[..., None] + np.sqrt(law.variance)[..., None] * normal.swapaxes(0, 1)
+    return Pairs(law, usable, values[..., None])
 
 
-def draw_pairs(study: Study, purpose: int, chunk: range) -> tuple[Draw, list[np.random.Generator]]:
-    """Cores and other records of pairs `chunk`, and their generators for what else is random about them."""
-    rngs = [np.random.default_rng(np.random.SeedSequence(study.seed, spawn_key=(purpose, index))) for index in chunk]
-    return study.population.draw(rngs, core=study.mechanism.release.records - 1), rngs
+def _blocks(study: Study, purpose: int, chunk: range) -> tuple[list[np.random.Generator], list[slice]]:
+    """A generator for each block that the chunk touches, and which pairs of the block are wanted."""
+    rngs, cuts = [], []
+    for block in range(chunk.start // BLOCK, (chunk.stop - 1) // BLOCK + 1):
+        rngs.append(np.random.default_rng(np.random.SeedSequence(study.seed, spawn_key=(purpose, block))))
+        first = block * BLOCK
+        cuts.append(slice(max(chunk.start - first, 0), min(chunk.stop - first, BLOCK)))
+    return rngs, cuts
+
+
+def _sampled(study: Study, purpose: int, chunk: range, draw: Draw, usable: NDArray[np.bool_]) -> Array:
+    """Releases through the mechanism's own sampler, ``(2, B, T, L, p)``; 0 where a core contains the target.
+
+    Without the target the release is the same for all targets that are looked at through all points.
+    """
+    mechanism, count = study.mechanism, len(study.targets)
+    size = len(study.points) if study.whole else 1
+    paths = np.zeros((2, len(draw), count, mechanism.release.paths, size))
+    for b, rng in enumerate(_own_rngs(study, purpose, chunk)):
+        other = Record(draw.other[b], float(draw.other_response[b]))
+        out: Array | None = None
+        for t in np.flatnonzero(usable[b]):
+            points = study.points if study.whole else study.seen[t : t + 1]
+            paths[0, b, t] = _release(study, draw, b, study.targets.record(int(t)), points, rng)
+            if out is None or not study.whole:
+                out = _release(study, draw, b, other, points, rng)
+            paths[1, b, t] = out
+    return paths
+
+
+def _markov_paths(study: Study, purpose: int, chunk: range, draw: Draw) -> Array:
+    """Whole paths of our own mechanisms, exponential kernel on the line, in linear time: ``(2, B, T, L, p)``."""
+    mechanism, points, paths = study.mechanism, study.points[:, 0], study.mechanism.release.paths
+    release, kind = mechanism.release, type(mechanism)
+    noise, size = release.prior_noise if kind is Noised else 0.0, (2, len(study.targets), paths, len(points))
+    length_scale, rngs = release.kernel.length_scale, _own_rngs(study, purpose, chunk)
+    normal = np.stack([rng.standard_normal((*size, 2 if noise else 1)) for rng in rngs], axis=1)
+    released = np.empty(normal.shape[:-1])
+    for t in range(len(study.targets)):
+        target = study.targets.record(t)
+        last = np.stack([np.full(len(draw), target.covariates[0]), draw.other[:, 0]])
+        response = np.stack([np.full(len(draw), target.response), draw.other_response])
+        places = np.concatenate(
+            [np.broadcast_to(draw.covariates[..., 0], (2, *draw.responses.shape)), last[..., None]], -1
+        )
+        responses = np.concatenate([np.broadcast_to(draw.responses, places[..., 1:].shape), response[..., None]], -1)
+        state = filtered(
+            places,
+            0.0 * responses if kind is Centred else responses,
+            np.array(1.0 / release.ridge**2),
+            length_scale=length_scale,
+        )
+        scale = 1.0 if kind is Centred else release.scale
+        released[:, :, t] = state.sample(points, scale=scale, normals=normal[:, :, t, ..., 0])
+    if noise:
+        nothing = np.zeros((1, 0))
+        prior = filtered(nothing, nothing, nothing, length_scale=length_scale)
+        added = normal[..., 1].reshape(1, -1, len(points))
+        released += prior.sample(points, scale=noise, normals=added).reshape(released.shape)
+    return released
+
+
+def _own_rngs(study: Study, purpose: int, chunk: range) -> Iterator[np.random.Generator]:
+    """A generator for each pair, for what is not drawn in blocks."""
+    for index in chunk:
+        key = (purpose, index // BLOCK, index)
+        yield np.random.default_rng(np.random.SeedSequence(study.seed, spawn_key=key))
+
+
+def _release(study: Study, draw: Draw, b: int, record: Record, points: Array, rng: np.random.Generator) -> Array:
+    """One release of core b with one more record, ``(L, p)``."""
+    data = Dataset(np.vstack([draw.covariates[b], record.covariates]), np.append(draw.responses[b], record.response))
+    sampler = study.mechanism.sampler(data, points)
+    return np.asarray(sampler.draw(1, paths=study.mechanism.release.paths, rng=rng)[0])
 
 
 def seconds_a_pair(mechanism: Mechanism, targets: int) -> float:
     """Rough seconds of one processor for a pair; decides chunks and engine, never a result."""
     size = mechanism.release.records
-    distinct = min(size, 0.65 * size + 25)  # rows, when drawn with replacement
-    each = 6e-5 + 1.1e-11 * distinct**3 + 1.5e-9 * size**2 + 2e-11 * size**2 * targets
+    if is_markov(mechanism):
+        each = 2e-6 + 2e-7 * size + 2e-7 * targets
+    else:
+        distinct = min(size, 0.65 * size + 25)  # rows, when drawn with replacement
+        each = 4e-6 + 1.1e-11 * distinct**3 + 1.5e-9 * size**2 + 1e-11 * size**2 * targets
     if type(mechanism) not in OWN:
         each += 2 * targets * (1e-3 + 2e-10 * size**3)
     return each
 
 
-def release_values(study: Study, draw: Draw, rngs: list[np.random.Generator]) -> Array:
-    """Released values where the adversary looks, ``(2, B, T, L)``."""
-    mechanism, paths, count = study.mechanism, study.mechanism.release.paths, len(study.targets)
-    if type(mechanism) in OWN:  # the value's own law is what their sampler draws from; any other is asked for samples
-        law = mechanism.value_law(posterior_moments(study, draw))
-        normal = np.stack([rng.standard_normal((2, count, paths)) for rng in rngs], axis=1)
-        return law.mean[..., None] + np.sqrt(law.variance)[..., None] * normal
-    values = np.empty((2, len(rngs), count, paths))
-    for b, rng in enumerate(rngs):
-        core = Dataset(draw.covariates[b], draw.responses[b])
-        for t in range(count):
-            target = study.targets.record(t)
-            added = [(target.covariates, target.response), (draw.other[b], draw.other_response[b])]
-            for side, (covariates, response) in enumerate(added):
-                data = Dataset(np.vstack([core.covariates, covariates]), np.append(core.responses, response))
-                sampler = mechanism.sampler(data, study.seen[t : t + 1])
-                values[side, b, t] = sampler.draw(1, paths=paths, rng=rng)[0, :, 0]
-    return values
-
-
-def posterior_moments(study: Study, draw: Draw) -> Moments:
-    """Posterior moments where the adversary looks, ``(2, B, T)``."""
-    stated = study.mechanism.release
-    kernel, ridge = stated.kernel, stated.ridge
-    target_seen = kernel.of_distance(np.linalg.norm(study.targets.covariates - study.seen, axis=1))
-    if draw.rows is None or draw.responses.shape[1] <= _STACKED:
-        blocks = stacked_blocks(
-            kernel,
-            draw.covariates,
-            draw.responses,
-            draw.other,
-            draw.other_response,
-            targets=study.targets,
-            seen=study.seen,
-            ridge=ridge,
-        )
-        return extended_moments(blocks, study.targets, target_seen, ridge=ridge)
-    each = [extended_moments(_collapsed(study, rows), study.targets, target_seen, ridge=ridge) for rows in draw.rows]
-    return stack_moments(each, join=np.stack)
-
-
-def stack_moments(parts: Iterable[Moments], *, join: Callable[..., Array]) -> Moments:
-    """Moments of several pairs as one, along axis 1, by ``np.stack`` or ``np.concatenate``."""
-    parts = list(parts)
-    return Moments(join([part.mean for part in parts], axis=1), join([part.variance for part in parts], axis=1))
-
-
-def _collapsed(study: Study, rows: NDArray[np.intp]) -> Blocks:
-    """Blocks of one core drawn with replacement: c copies of a row are one row with noise ``r^2 / c``, exactly."""
-    other = rows[-1]
-    unique, copies = np.unique(rows[:-1], return_counts=True)
-    noise = study.mechanism.release.ridge**2 / copies
-    if study.pool is not None:
-        pool = study.pool
-        gram = pool.gram[np.ix_(unique, unique)]
-        gram[np.diag_indices_from(gram)] += noise
-        return Blocks(
-            gram,
-            pool.responses[unique],
-            pool.to_targets[unique],
-            pool.gram[unique, other],
-            pool.to_seen[unique],
-            pool.to_seen[other],
-            pool.responses[other],
-        )
-    data, kernel = _pool(study).data, study.mechanism.release.kernel
-    core, single = data.covariates[unique], data.covariates[other : other + 1]
-    gram = kernel(core, core)
-    gram[np.diag_indices_from(gram)] += noise
-    return Blocks(
-        gram,
-        data.responses[unique],
-        kernel(core, study.targets.covariates),
-        kernel(core, single)[:, 0],
-        kernel(core, study.seen),
-        kernel(single, study.seen)[0],
-        np.asarray(data.responses[other]),
+def seconds_a_path(mechanism: Mechanism, targets: int) -> float:
+    """Rough seconds for whole paths of a pair, through the sampler."""
+    size, points = (
+        mechanism.release.records,
+        len(mechanism.release.points if mechanism.release.points is not None else ()),
     )
-
-
-def _pool(study: Study) -> Pool:
-    if not isinstance(study.population, Pool):
-        raise InputError("rows were drawn from a population that is not a table")
-    return study.population
-
-
-def _pool_blocks(mechanism: Mechanism, population: Population, targets: Dataset, seen: Array) -> Blocks | None:
-    """Kernel blocks of all rows of the pool, without noise; None where they are not worth it."""
-    stated = mechanism.release
-    if not isinstance(population, Pool) or len(population.data) > _LARGEST_POOL_MATRIX or stated.records <= _STACKED:
-        return None
-    covariates, kernel = population.data.covariates, stated.kernel
-    to_seen = kernel(covariates, seen)
-    none = np.empty(0)
-    gram, to_targets = kernel(covariates, covariates), kernel(covariates, targets.covariates)
-    return Blocks(gram, population.data.responses, to_targets, none, to_seen, none, none)
-
-
-def _seen(mechanism: Mechanism, targets: Dataset) -> Array:
-    """The target's own location where the path is released everywhere, else the nearest released point."""
-    points = mechanism.release.points
-    if points is None:
-        return targets.covariates
-    distance = np.linalg.norm(targets.covariates[:, None] - points[None], axis=-1)
-    return np.asarray(points[distance.argmin(axis=1)])
+    return (1 + targets) * (1e-3 + 2e-10 * (size**3 + points**3) + 1e-8 * mechanism.release.paths * points)
 
 
 def without_target(study: Study, draw: Draw) -> NDArray[np.bool_]:
     """Which pairs do not contain a target, ``(B, T)``: with it twice, or in the out world, the law is another."""
-    count = len(draw.responses)
     if study.rows is None or draw.rows is None:
-        return np.ones((count, len(study.targets)), dtype=bool)
+        return np.ones((len(draw), len(study.targets)), dtype=bool)
     return np.stack([~np.isin(study.rows, rows) for rows in draw.rows])

@@ -18,12 +18,13 @@ from .accountant import (
 from .bounds import EpsilonBound, Kind, Split, clopper_pearson_bound, largest_provable_epsilon
 from .build import Subject, build_stated, build_subject
 from .certifying import Certification, Solved, certification, curves, solve, solve_closed
-from .config import AuditConfig, AuditPlan, ComputeConfig, load_config
+from .config import AuditConfig, AuditPlan, ComputeConfig, LiraConfig
 from .exposure import Exposure, draw_replacements, exposure
 from .fidelity import Check, Fidelity, fidelity, fidelity_points
 from .gdp import GdpReport, gdp_report
 from .judge import SPLIT
 from .ledger import Expense, Ledger, open_ledger
+from .loading import load_config
 from .planning import PowerPlan, plan_power
 from .power import Rates, detectable_factor, optimal_rates, refuting_power, trials_to_refute
 from .result import AttackResult, AuditResult
@@ -50,6 +51,7 @@ __all__ = [
     "GdpReport",
     "Kind",
     "Ledger",
+    "LiraConfig",
     "PowerPlan",
     "Rates",
     "Roc",

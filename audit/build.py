@@ -1,14 +1,12 @@
 """From a configuration to the objects of an audit: the only place where a string selects a class."""
 
-import importlib
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from ..attacks import Jump, Pool, Population
+from ..attacks import Attack, Jump, Pool, Population
 from ..mechanisms import (
     Array,
     Bounded,
@@ -36,8 +34,11 @@ from ..mechanisms import (
     rbf,
     shortened,
 )
-from .config import AuditConfig, DataConfig, GridConfig, ReleaseConfig, check_auditable
+from .config import ADVERSARIES, ATTACK_GROUP, AuditConfig, DataConfig, GridConfig, ReleaseConfig, check_auditable
 from .ingest import Format, Table, read_table
+from .plugins import is_outside, load_outside
+
+_MECHANISM_GROUP = "gpleak.mechanisms"
 
 KERNELS: dict[str, Callable[[float], Kernel]] = {
     "exponential": exponential,
@@ -73,6 +74,7 @@ class Subject:
         population: What the population adversary knows; None means the data without the targets.
         sha256: Of the data file; None when the data did not come from a file.
         clipped: How many responses were clipped.
+        outsiders: Attacks from outside gpleak, by the names that the plan gives them.
     """
 
     data: Dataset | None
@@ -81,6 +83,7 @@ class Subject:
     population: Population | None = None
     sha256: str | None = None
     clipped: int = 0
+    outsiders: Mapping[str, Attack] = field(default_factory=dict)
 
 
 def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
@@ -100,7 +103,7 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
         jump = Jump(config.population.label_noise)
         jump.check(release)
         mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
-        return Subject(None, mechanism, regime, jump)
+        return Subject(None, mechanism, regime, jump, outsiders=build_outsiders(config, release, allow_code=allow_code))
     data, table, clipped = _load(config, config.data, config.data.file, "data.file")
     if len(data) < 2:
         raise InputError(f"{config.folder / config.data.file}: has 1 record: an audit needs at least 2")
@@ -112,7 +115,8 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
         _check_rows(config.folder / config.population.file, pool_table, replace(release, records=len(known)), known)
         pool = Pool(known, np.arange(len(known)), "file")
     mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
-    return Subject(data, mechanism, regime, pool, table.sha256, clipped)
+    outsiders = build_outsiders(config, release, allow_code=allow_code)
+    return Subject(data, mechanism, regime, pool, table.sha256, clipped, outsiders)
 
 
 def build_stated(config: AuditConfig, *, allow_code: bool = False) -> tuple[Mechanism, Regime]:
@@ -180,21 +184,11 @@ def build_mechanism(section: ReleaseConfig, release: Release, *, folder: Path, a
     name = section.mechanism
     if name in MECHANISMS:
         return MECHANISMS[name](release)
-    module, colon, attribute = name.partition(":")
-    if not (colon and module and attribute):
+    if not is_outside(name, _MECHANISM_GROUP):
         raise InputError(f"release.mechanism = {name!r}: must be {', '.join(MECHANISMS)} or module:Class")
-    if not allow_code:
-        raise InputError(
-            f"release.mechanism = {name!r}: would run code from outside gpleak; read it first, then pass --allow-code"
-        )
-    # The module may lie beside the configuration, where no import path leads yet.
-    sys.path.insert(0, str(folder.resolve()))
-    try:
-        found = getattr(importlib.import_module(module), attribute)(release)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"release.mechanism = {name!r}: cannot be loaded ({error})") from None
-    finally:
-        sys.path.pop(0)
+    found = load_outside(name, group=_MECHANISM_GROUP, key="release.mechanism", folder=folder, allow_code=allow_code)(
+        release
+    )
     if not isinstance(found, Mechanism):
         lacking = [
             part
@@ -202,6 +196,25 @@ def build_mechanism(section: ReleaseConfig, release: Release, *, folder: Path, a
             if not hasattr(found, part)
         ]
         raise InputError(f"release.mechanism = {name!r}: is not a mechanism, it lacks {', '.join(lacking)}")
+    return found
+
+
+def build_outsiders(config: AuditConfig, release: Release, *, allow_code: bool) -> dict[str, Attack]:
+    """Attacks ``module:Class`` or registered ones that the plan names, called with the release.
+
+    Raises:
+        InputError: Code that may not be run, or that is no attack.
+    """
+    found: dict[str, Attack] = {}
+    for name in config.audit.adversaries:
+        if name in ADVERSARIES:
+            continue
+        key = "audit.adversaries"
+        attack = load_outside(name, group=ATTACK_GROUP, key=key, folder=config.folder, allow_code=allow_code)(release)
+        if not isinstance(attack, Attack):
+            lacking = [part for part in ("name", "sees", "learner") if not hasattr(attack, part)]
+            raise InputError(f"{key} = {name!r}: is not an attack, it lacks {', '.join(lacking)}")
+        found[name] = attack
     return found
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..attacks import (
+    Attack,
     CoreAttack,
     Engine,
     Population,
@@ -15,9 +16,9 @@ from ..attacks import (
     Scores,
     core_chunks,
     core_seconds,
+    count_shadow_chunks,
     open_engine,
     population_seconds,
-    shadow_chunks,
     train_population,
     trial_chunks,
 )
@@ -30,11 +31,13 @@ class Attempt:
     """What one attack scored in a range of trials.
 
     Attributes:
-        adversary: "core" or "population".
+        adversary: "core", or the name of an attack by someone who knows the population.
         record: 0-based row; None for the target of the stress test.
         scores: One a simulated release.
         exact: Exact epsilon of the attacked pair; None for an adversary who attacks no single pair.
         shadows: Shadow datasets a hypothesis; None for an adversary who trains none.
+        kept: Bytes kept of the shadows.
+        notes: What the attack says about itself.
         jitter: Largest variance that a sampler had to add.
     """
 
@@ -43,13 +46,16 @@ class Attempt:
     scores: Scores
     exact: float | None = None
     shadows: int | None = None
+    kept: int | None = None
+    notes: tuple[str, ...] = ()
     jitter: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class PopulationAim:
-    """Whom the population adversary attacks, and what it knows; see `choose_population`."""
+    """Who attacks whom, knowing what of the population; see `choose_population`."""
 
+    attacks: tuple[Attack, ...]
     population: Population
     records: Dataset
     rows: NDArray[np.intp] | None
@@ -77,8 +83,11 @@ class Campaign:
     @property
     def aims(self) -> list[tuple[str, int | None]]:
         """Adversary and record of each attack, in the order of the scores."""
-        core = [("core", row) for row in (self.core.rows if self.core else ())]
-        return [*core, *(("population", name) for name in (self.population.names if self.population else ()))]
+        aims: list[tuple[str, int | None]] = [("core", row) for row in (self.core.rows if self.core else ())]
+        if self.population is not None:
+            names = self.population.names
+            aims += [(attack.name, name) for attack in self.population.attacks for name in names]
+        return aims
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +105,16 @@ class Running:
         core, aim = self.campaign.core, self.campaign.population
         if core is not None:
             scored = core.attempt(trials, engine=self.engine, finished=self.finished)
-            for row, exact, one in zip(core.rows, self.campaign.exact, scored, strict=True):
-                found.append(Attempt("core", row, one.scores, exact=exact, jitter=one.jitter))
+            for target, exact, scores in zip(core.rows, self.campaign.exact, scored, strict=True):
+                found.append(Attempt("core", target, scores.scores, exact=exact, jitter=scores.jitter))
         if self.trained is not None and aim is not None:
             attempts = self.trained.attempt(trials, engine=self.engine, finished=self.finished)
-            for name, other in zip(aim.names, attempts, strict=True):
-                found.append(Attempt("population", name, other.scores, shadows=other.shadows))
+            for attack, row in zip(aim.attacks, attempts, strict=True):
+                for name, one in zip(aim.names, row, strict=True):
+                    attempt = Attempt(
+                        attack.name, name, one.scores, shadows=one.shadows, kept=one.kept, notes=one.notes
+                    )
+                    found.append(attempt)
         return found
 
 
@@ -119,11 +132,13 @@ def running(
         targets = len(campaign.core.rows)
         seconds += core_seconds(mechanism, targets, trials=plan.trials)
         total += sum(len(core_chunks(mechanism, targets, trials=look)) for look in looks)
-    if campaign.population is not None:
-        targets = len(campaign.population.names)
-        seconds += population_seconds(mechanism, targets, shadows=plan.shadows, trials=plan.trials)
-        total += len(shadow_chunks(mechanism, targets, shadows=plan.shadows))
-        total += sum(len(trial_chunks(mechanism, targets, shadows=plan.shadows, trials=look)) for look in looks)
+    if (aim := campaign.population) is not None:
+        attacks, targets = aim.attacks, len(aim.names)
+        seconds += population_seconds(mechanism, attacks, targets, shadows=plan.shadows, trials=plan.trials)
+        total += count_shadow_chunks(mechanism, attacks, targets, shadows=plan.shadows)
+        total += sum(
+            len(trial_chunks(mechanism, attacks, targets, shadows=plan.shadows, trials=look)) for look in looks
+        )
     done = 0
 
     def finished() -> None:
@@ -136,11 +151,13 @@ def running(
         progress(0, total)
     with open_engine(compute.ray_workers, seconds=seconds) as engine:
         trained = None
-        if (aim := campaign.population) is not None:
+        if aim is not None:
             trained = train_population(
                 mechanism,
                 aim.population,
                 aim.records,
+                attacks=aim.attacks,
+                names=aim.names,
                 rows=aim.rows,
                 shadows=plan.shadows,
                 seed=plan.seed,

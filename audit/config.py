@@ -1,14 +1,17 @@
 """The configuration file: every key, its type and its rule."""
 
-import difflib
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
 
+from ..attacks import Lira
 from ..mechanisms import InputError
 from .bounds.sequential import looks
+from .plugins import is_outside
+
+ADVERSARIES = ("core", "population", "lira", "path")
+ATTACK_GROUP = "gpleak.attacks"  # entry points
 
 Number = Annotated[float, Strict()]
 Whole = Annotated[int, Strict()]
@@ -131,12 +134,33 @@ class ComputeConfig(_Section):
         return {"auto": None, "serial": 0}[self.workers] if isinstance(self.workers, str) else self.workers
 
 
+class LiraConfig(_Section):
+    """``[audit.lira]``: the published attack; one configuration for all targets."""
+
+    density: Literal["gaussian", "mixture", "kernel"] = Field(
+        default=Lira.density, description="gaussian, mixture or kernel"
+    )
+    pooled: Flag = Field(default=Lira.pooled, description="true for one variance with and without the record, or false")
+    mode: Literal["online", "offline", "offline_tail"] = Field(
+        default=Lira.mode, description="online, offline or offline_tail"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "LiraConfig":
+        try:
+            Lira(self.density, self.pooled, self.mode)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+
 class AuditPlan(_Section):
     """``[audit]``: who attacks whom, with how much effort, and what is claimed."""
 
-    adversaries: list[Literal["core", "population"]] = Field(
-        default=["core"], min_length=1, description='a list of "core" and "population"'
+    adversaries: list[str] = Field(
+        default=["core"], min_length=1, description=f"a list of {', '.join(ADVERSARIES)} or module:Class"
     )
+    lira: LiraConfig = Field(default_factory=LiraConfig, description="a section with the options of the attack")
     shadows: Whole = Field(default=2000, ge=2, description="a whole number, at least 2")
 
     targets: Literal["all"] | Annotated[Whole, Field(ge=1)] | list[Annotated[Whole, Field(ge=0)]] = Field(
@@ -176,9 +200,12 @@ class AuditPlan(_Section):
 
     @field_validator("adversaries")
     @classmethod
-    def _each_once(cls, value: list[str]) -> list[str]:
+    def _known_and_each_once(cls, value: list[str]) -> list[str]:
         if len(set(value)) != len(value):
             raise ValueError("names an adversary twice")
+        for name in value:
+            if name not in ADVERSARIES and not is_outside(name, ATTACK_GROUP):
+                raise ValueError(f"names {name!r}, which is none")
         return value
 
     @field_validator("targets")
@@ -224,92 +251,10 @@ def check_auditable(config: AuditConfig) -> None:
         return
     if config.population.kind != "jump":
         raise InputError("data is missing: add a section [data], or set population.source = 'jump'")
-    if config.audit.adversaries != ["population"]:
+    if "core" in config.audit.adversaries:
         raise InputError(
             "population.source = 'jump' has no private records for a core adversary: set audit.adversaries = "
-            "['population']"
+            "['population'], or others who train shadows"
         )
     if config.release.records is None:
         raise InputError("release.records is missing: set it to the public number of records")
-
-
-def load_config(path: Path, overrides: list[str] | None = None) -> AuditConfig:
-    """Read a TOML file and apply overrides of the form ``section.key=value``.
-
-    Raises:
-        InputError: The file cannot be read, is not TOML, or breaks a rule; one line says where and what to do.
-    """
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}): give the path of a configuration") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not valid TOML: {error}") from None
-    for override in overrides or []:
-        _override(table, override)
-    if "folder" in table:
-        raise InputError(f"{path}: unknown key 'folder'")
-    try:
-        return AuditConfig(**table, folder=path.parent)
-    except ValidationError as error:
-        raise InputError(f"{path}: {_explain(error)}") from None
-
-
-def _override(table: dict[str, Any], override: str) -> None:
-    name, equals, text = override.partition("=")
-    section, dot, key = name.strip().partition(".")
-    if not (equals and dot and section and key):
-        raise InputError(f"--set {override}: write section.key=value, such as release.ridge=1")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text.strip()
-    target = table.setdefault(section, {})
-    if not isinstance(target, dict):
-        raise InputError(f"--set {override}: {section!r} is not a section")
-    target[key] = value
-
-
-def _explain(error: ValidationError) -> str:
-    """The first problem as one line: value, rule, remedy; and how many more there are."""
-    problems = error.errors()
-    # A union reports every branch it tried; the one for the value itself comes last and has the shortest path.
-    # An unknown key is often a misspelt one that is then also missing: name it first.
-    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    model: Any = AuditConfig
-    place: list[str] = []
-    remedy = ""
-    for step in first["loc"]:
-        fields = getattr(model, "model_fields", {})
-        if step in fields:
-            place.append(str(step))
-            remedy, model = fields[step].description or "", _section(fields[step].annotation)
-    name = ".".join(place) or "configuration"
-    more = {problem["loc"][:2] for problem in problems} - {first["loc"][:2]}  # section and key
-    tail = f" (and {len(more)} more problem(s))" if more else ""
-    if first["type"] == "extra_forbidden":
-        key = str(first["loc"][-1])
-        where = f" in [{name}]" if place else ""
-        known = [k for k in getattr(model, "model_fields", {}) if k != "folder"]
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
-        return f"unknown key {key!r}{where}: did you mean {near[0]!r}?" + tail
-    if first["type"] == "missing" and len(place) == len(first["loc"]):
-        return f"{name} is missing" + (f": set it to {remedy}" if remedy else "") + tail
-    rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    if not place or (first["type"] == "value_error" and len(place) == 1):
-        return rule + tail  # a rule about several keys names them itself
-    remedy = f"; set it to {remedy}" if remedy else ""
-    if first["type"] == "missing":
-        return f"{name} is incomplete{remedy}" + tail
-    return f"{name} = {_brief(first['input'])}: {rule[0].lower()}{rule[1:]}{remedy}" + tail
-
-
-def _section(annotation: Any) -> Any:
-    """The section in ``Section | None``, or what it is."""
-    sections = [kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
-    return sections[0] if sections else annotation
-
-
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

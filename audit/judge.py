@@ -77,6 +77,8 @@ def summarise(
         record=last.record,
         trials=len(scores.member),
         shadows=last.shadows,
+        kept=last.kept,
+        notes=last.notes,
         curve=curve,
         auc=auc(curve),
         tpr_at_fpr=tuple(tpr_at_fpr(curve, fpr) for fpr in FPR_LEVELS),

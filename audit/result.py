@@ -21,10 +21,12 @@ class AttackResult:
     """One attack on one record.
 
     Attributes:
-        adversary: Who attacked: "core" knows every other record, "population" only where they come from.
+        adversary: Who attacked: "core" knows every other record, all others only where they come from.
         record: 0-based row; None for the target of the stress test.
         trials: Simulated releases under each hypothesis.
         shadows: Shadow datasets a hypothesis; None for an adversary who trains none.
+        kept: Bytes kept of the shadows; None without shadows.
+        notes: What the attack says about itself: mode, floors, approximations.
         curve: All scores as a ROC curve.
         auc: Area under it.
         tpr_at_fpr: Read off it at fixed false-positive rates.
@@ -40,6 +42,8 @@ class AttackResult:
     record: int | None
     trials: int
     shadows: int | None
+    kept: int | None
+    notes: tuple[str, ...]
     curve: Roc
     auc: float
     tpr_at_fpr: tuple[TprAtFpr, ...]
@@ -69,7 +73,7 @@ class AuditResult:
             without sampling error; None when none was searched for.
         exposure: Exact epsilon of every record; None when there are no records.
         replacements: The public records that took a record's place.
-        population: What the population adversary knew; None when there was none.
+        population: What the adversaries knew who train shadows; None when there were none.
         attacks: One entry an attacked record.
         fidelity: Whether releases are those of the stated mechanism; None when that was not tested.
         delta: The delta of every epsilon here.

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from ..attacks import CoreAttack
 from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release, Thompson
 from .accountant import Certificate, certificates, closed_certificates, smallest
+from .adversaries import population_attacks
 from .bounds import Sequential
 from .build import Subject
 from .campaign import Attempt, Campaign, Running, running
@@ -168,7 +169,8 @@ def _plan(
         against = Dataset(replacements.covariates[chosen], replacements.responses[chosen])
         core = CoreAttack(subject.mechanism, subject.data, tuple(targets), against, plan.seed)
         exact = tuple(float(epsilon) for epsilon in exposed.epsilon[targets])
-    population = choose_population(subject, targets) if "population" in plan.adversaries else None
+    attacks = population_attacks(subject, plan)
+    population = choose_population(subject, targets, attacks) if attacks else None
     return Campaign(subject.mechanism, plan, core, exact, population)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..attacks import Jump, Pool
+from ..attacks import Attack, Jump, Pool
 from ..mechanisms import Array, Dataset, InputError
 from .build import Subject
 from .campaign import PopulationAim
@@ -26,8 +26,8 @@ def choose_targets(plan: AuditPlan, exposed: Exposure) -> list[int]:
     return list(plan.targets)
 
 
-def choose_population(subject: Subject, targets: list[int]) -> PopulationAim:
-    """What the population adversary knows, whom it attacks, and the targets' rows in the pool if they may be drawn.
+def choose_population(subject: Subject, targets: list[int], attacks: tuple[Attack, ...]) -> PopulationAim:
+    """What the population adversaries know, whom it attacks, and the targets' rows in the pool if they may be drawn.
 
     A target is never in the pool, unless every record is a target: then all are, and the shadows and trials that
     contain a target are left out for it, which leaves the right law for the others.
@@ -35,7 +35,7 @@ def choose_population(subject: Subject, targets: list[int]) -> PopulationAim:
     data, population = subject.data, subject.population
     names: tuple[int | None, ...] = tuple(targets) or (None,)
     if isinstance(population, Jump):
-        return PopulationAim(population, population.target, None, names)
+        return PopulationAim(attacks, population, population.target, None, names)
     if data is None:
         raise InputError("the population adversary has nothing to draw from: give data or a population")
     records = Dataset(data.covariates[targets], data.responses[targets])
@@ -43,13 +43,13 @@ def choose_population(subject: Subject, targets: list[int]) -> PopulationAim:
         same = (population.data.covariates[:, None] == records.covariates).all(axis=-1)
         same &= population.data.responses[:, None] == records.responses
         pool = Pool(population.data, np.flatnonzero(~same.any(axis=1)), population.name)
-        return PopulationAim(pool, records, None, names)
+        return PopulationAim(attacks, pool, records, None, names)
     if population is not None:
-        return PopulationAim(population, records, None, names)
+        return PopulationAim(attacks, population, records, None, names)
     left = np.setdiff1d(np.arange(len(data)), targets)
     if len(left):
-        return PopulationAim(Pool(data, left, "data"), records, None, names)
-    return PopulationAim(Pool(data, np.arange(len(data)), "data"), records, np.array(targets), names)
+        return PopulationAim(attacks, Pool(data, left, "data"), records, None, names)
+    return PopulationAim(attacks, Pool(data, np.arange(len(data)), "data"), records, np.array(targets), names)
 
 
 _WITNESSES = 5  # first key of a seed, as in audit/run.py
@@ -82,7 +82,7 @@ def choose_witnesses(
     if not isinstance(population, Jump):
         raise InputError("there is no dataset to draw releases from: give data or a population")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_WITNESSES,)))
-    draw = population.draw([rng], core=mechanism.release.records - 1)
+    draw = population.draw(rng, 1, core=mechanism.release.records - 1)
     target, other = population.target, Dataset(draw.other, draw.other_response)
     both = [
         Dataset(

@@ -29,6 +29,8 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "path",
 }
 
+_MARKERS = "v^sDPX"  # of adversaries who train shadows
+
 
 def sandwich_figure(result: AuditResult) -> str:
     """Lower bounds, exact values, claim and certificate of each attacked record on one epsilon axis."""
@@ -37,7 +39,9 @@ def sandwich_figure(result: AuditResult) -> str:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.2, 1.5 + 0.34 * len(names)), layout="constrained")
         axes = figure.subplots()
-        for adversary, marker in (("core", ">"), ("population", "v")):
+        adversaries = dict.fromkeys(attack.adversary for attack in result.attacks)
+        for place, adversary in enumerate(adversaries):
+            marker = ">" if adversary == "core" else _MARKERS[place % len(_MARKERS)]
             shown = [a for a in result.attacks if a.adversary == adversary and a.record in rows]
             if not shown:
                 continue

@@ -39,6 +39,8 @@ def render_report(result: AuditResult) -> str:
         sequential=any(expense.looks is None for expense in result.ledger.expenses),
         ledger=_ledger_lines(result),
         beside=_beside(result),
+        compared=compare(result.attacks),
+        knowledge=_KNOWLEDGE.get(result.population or "", result.population),
         split=SPLIT.fraction,
         versions={
             "gpleak": __version__,
@@ -65,6 +67,53 @@ def _ledger_lines(result: AuditResult) -> list[LedgerLine]:
         LedgerLine(f"{test} test" if test == "fidelity" else f"{test} attack", len(alike), alike[0])
         for test, alike in kinds.items()
     ]
+
+
+_KNOWLEDGE = {"data": "the private data without the target", "file": "a public file", "jump": "the jump stress test"}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One adversary over all its targets.
+
+    Attributes:
+        adversary: Its name.
+        auc: Mean over the targets.
+        tpr_at_fpr: Means of the rates, as in the results.
+        epsilon_lower: The largest that it showed.
+        shadows: Fewest a hypothesis; None for an adversary who trains none.
+        bytes_a_shadow: Kept of a shadow pair for one target; None likewise.
+        notes: What it says about itself, each once.
+    """
+
+    adversary: str
+    auc: float
+    tpr_at_fpr: tuple[float, ...]
+    epsilon_lower: float
+    shadows: int | None
+    bytes_a_shadow: float | None
+    notes: tuple[str, ...]
+
+
+def compare(attacks: Sequence[AttackResult]) -> list[Compared]:
+    """Adversaries beside each other: those who train shadows all had the same ones, and the same trials."""
+    found = []
+    for adversary in dict.fromkeys(attack.adversary for attack in attacks):
+        own = [attack for attack in attacks if attack.adversary == adversary]
+        kept = [a.kept / a.shadows for a in own if a.kept is not None and a.shadows]
+        rates = np.array([[point.tpr for point in attack.tpr_at_fpr] for attack in own])
+        found.append(
+            Compared(
+                adversary,
+                float(np.mean([attack.auc for attack in own])),
+                tuple(rates.mean(axis=0).tolist()),
+                max(attack.epsilon_lower.value for attack in own),
+                min((attack.shadows for attack in own if attack.shadows is not None), default=None),
+                float(np.mean(kept)) if kept else None,
+                tuple(dict.fromkeys(note for attack in own for note in attack.notes)),
+            )
+        )
+    return found
 
 
 def _beside(result: AuditResult) -> list[tuple[AttackResult, EpsilonBound]]:

@@ -15,7 +15,7 @@ from .. import __version__
 from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity, WorstPair
 from ..mechanisms import Array, InputError, Record, Release
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # One step for each older version: takes a record of that version, returns one of the next.
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -47,6 +47,12 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
             }
             for attack in record["attacks"]
         ],
+    },
+    # 5: what an attack keeps of its shadows and says about itself.
+    4: lambda record: {
+        **record,
+        "schema_version": 5,
+        "attacks": [{**attack, "kept_bytes": None, "notes": []} for attack in record["attacks"]],
     },
 }
 
@@ -176,6 +182,8 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
         "trials": attack.trials,
         "evaluated": bound.evaluated,
         "shadows": attack.shadows,
+        "kept_bytes": attack.kept,
+        "notes": list(attack.notes),
         "auc": attack.auc,
         "tpr_at_fpr": [
             {

@@ -86,15 +86,15 @@ def test_case_17_draws_do_not_depend_on_who_draws(engine):
 
 def test_case_23_shared_arrays_are_not_changed(engine):
     shared = np.linspace(-3, 3, 7)
-    assert engine.map(clips, shared, [range(1)], lambda: None) == [0.0]
+    assert list(engine.map(clips, shared, [range(1)], lambda: None)) == [0.0]
     assert np.array_equal(shared, np.linspace(-3, 3, 7))
 
 
 def test_a_failing_chunk_ends_the_run_with_its_own_error(engine):
     with pytest.raises(ValueError, match="shadow 7 is at fault"):
-        engine.map(fails_at_seven, None, chunks_of(20, seconds_each=0.1), lambda: None)
+        list(engine.map(fails_at_seven, None, chunks_of(20, seconds_each=0.1), lambda: None))
     # And the engine goes on working.
-    assert engine.map(squares, [3], [range(1)], lambda: None) == [[9]]
+    assert list(engine.map(squares, [3], [range(1)], lambda: None)) == [[9]]
 
 
 def test_ray_disturbs_nothing():

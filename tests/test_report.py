@@ -35,10 +35,12 @@ def test_older_records_still_load(tmp_path, result):
     for key in ("population", "assumptions", "ledger", "fidelity", "decided_by"):
         del old[key]
     for attack in old["attacks"]:
+        del attack["kept_bytes"], attack["notes"]
         del attack["model_based"], attack["estimates"], attack["epsilon_lower"]["kind"]
     (tmp_path / "audit.json").write_text(json.dumps(old))
     loaded = load_record(tmp_path / "audit.json")
-    assert loaded["schema_version"] == 4
+    assert loaded["schema_version"] == 5
+    assert all(attack["notes"] == [] for attack in loaded["attacks"])
     assert loaded["population"] is None
     assert loaded["assumptions"] == []
     assert loaded["records"] == old["records"]

@@ -1,0 +1,45 @@
+"""Code from outside gpleak: found by name, and run only when the caller allows it."""
+
+import importlib
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from ..mechanisms import InputError
+
+
+def registered(group: str) -> dict[str, str]:
+    """Names that installed packages registered under an entry point group, and their ``module:name``. Runs nothing."""
+    return {point.name: point.value for point in entry_points(group=group)}
+
+
+def is_outside(name: str, group: str) -> bool:
+    """Whether a name can only be code from outside: ``module:name``, or registered."""
+    module, colon, attribute = name.partition(":")
+    return bool(colon and module and attribute) or name in registered(group)
+
+
+def load_outside(name: str, *, group: str, key: str, folder: Path, allow_code: bool) -> Any:
+    """The object behind ``module:name`` or a registered name.
+
+    Args:
+        name: What the configuration names.
+        group: Entry points to look in.
+        key: Of the configuration, for messages.
+        folder: Of the configuration: the module may lie beside it, where no import path leads yet.
+        allow_code: Whether it may be imported, which runs its code.
+
+    Raises:
+        InputError: It may not be run or cannot be loaded.
+    """
+    if not allow_code:
+        raise InputError(f"{key} = {name!r}: would run code from outside gpleak; read it first, then pass --allow-code")
+    module, _, attribute = registered(group).get(name, name).partition(":")
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{key} = {name!r}: cannot be loaded ({error})") from None
+    finally:
+        sys.path.pop(0)
