@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from ..mechanisms import Array, InputError
 from .attack import FeatureAttack, Fitted, Releases, Sees
@@ -71,10 +72,11 @@ class WholePath(FeatureAttack):
         features = np.concatenate([member, nonmember])
         inside = np.repeat([True, False], [len(member), len(nonmember)])
         unseen, classifiers = np.empty(len(features)), []
-        for train, test in _folds(inside):
-            classifier = _classifier().fit(features[train], inside[train])
-            unseen[test] = classifier.decision_function(features[test])
-            classifiers.append(classifier)
+        with _one_thread():
+            for train, test in _folds(inside):
+                classifier = _classifier().fit(features[train], inside[train])
+                unseen[test] = classifier.decision_function(features[test])
+                classifiers.append(classifier)
         area = float(roc_auc_score(inside, unseen))
         return _Average(self.name, tuple(classifiers), area)
 
@@ -97,8 +99,14 @@ class _Average:
         broken = int((~np.isfinite(features)).any(axis=-1).sum())
         if broken:
             raise InputError(f"{self.name}: {broken} of {len(features)} releases have a statistic that is not finite")
-        log_odds = [classifier.decision_function(features) for classifier in self.classifiers]
+        with _one_thread():
+            log_odds = [classifier.decision_function(features) for classifier in self.classifiers]
         return np.asarray(np.mean(log_odds, axis=0))
+
+
+def _one_thread() -> threadpool_limits:
+    """The trees' OpenMP threads wait by spinning: on busy cores two took 100 times as long as one."""
+    return threadpool_limits(limits=1, user_api="openmp")
 
 
 def _folds(inside: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:

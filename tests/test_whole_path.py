@@ -233,6 +233,7 @@ def test_it_is_an_attack_trained_chunk_by_chunk():
 
 
 def test_it_is_deterministic_whatever_the_threads():
+    """It takes one; without that limit two threads give the same, but for minutes where the cores are busy."""
     sides, scores = [side.paths[:500] for side in shadows()], []
     for threads in (1, 1, 2):
         with threadpool_limits(limits=threads):
