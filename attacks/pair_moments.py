@@ -19,7 +19,7 @@ from ..mechanisms import (
 from .populations import Draw, Pool
 from .study import STACKED, Study
 
-_VALUES_AT_ONCE = 1 << 18  # numbers in an array over a stack of cores
+_VALUES_AT_ONCE = 1 << 19  # numbers in an array over a stack of cores
 
 
 def posterior_moments(study: Study, draw: Draw, usable: NDArray[np.bool_]) -> Moments:
@@ -107,10 +107,15 @@ def _collapsed(study: Study, rows: NDArray[np.intp], which: NDArray[np.intp]) ->
     targets = Dataset(study.targets.covariates[which], study.targets.responses[which])
     seen = study.seen[which]
     if study.pool is not None:
-        pool = study.pool
-        gram = pool.gram[unique][:, unique]  # rows first, then columns: three times as fast as both at once
-        responses, to_other, to_targets = pool.responses, pool.gram[unique, other], pool.to_targets[unique][:, which]
-        to_seen = to_targets if pool.to_seen is pool.to_targets else pool.to_seen[unique][:, which]
+        pool, responses = study.pool, study.pool.responses
+        # Rows first, then columns: three times as fast as both at once.
+        rows_of = pool.gram[unique]
+        gram, to_other = rows_of[:, unique], rows_of[:, other]
+        if study.rows is not None and study.at_home:  # the targets are rows of the pool
+            to_targets = to_seen = rows_of[:, study.rows[which]]
+        else:
+            to_targets = pool.to_targets[unique][:, which]
+            to_seen = to_targets if pool.to_seen is pool.to_targets else pool.to_seen[unique][:, which]
         other_seen = pool.to_seen[other, which]
     else:
         data, kernel = _pool(study).data, study.mechanism.release.kernel

@@ -197,7 +197,7 @@ def _sizes(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, each: 
     points = mechanism.release.points
     size = len(points) if _whole(attacks) and points is not None else 1
     most = max(1, int(_MOST_BYTES / (16.0 * targets * mechanism.release.paths * size)))
-    worth = math.ceil(10.0 * _SECONDS_A_TARGET * targets * len(attacks) / each)
+    worth = math.ceil(20.0 * _SECONDS_A_TARGET * targets * len(attacks) / each)
     return {"at_least": min(worth, most), "at_most": most, "multiple": BLOCK}
 
 

@@ -197,10 +197,13 @@ def filtered(covariates: Array, responses: Array, precision: Array, *, length_sc
     if np.any(np.asarray(precision) < 0):
         lowest = float(np.min(precision))
         raise InputError(f"precision must not be negative, got {lowest:g}; 0 stands for an absent record")
+    own = np.atleast_1d(covariates)
     covariates, responses, precision = np.broadcast_arrays(covariates, responses, precision)
     *stack, count = covariates.shape
     size = math.prod(stack)
-    order = np.argsort(covariates.reshape(size, count), axis=-1, kind="stable")
+    # Places that several datasets share are sorted once.
+    order = np.argsort(np.broadcast_to(own, (*own.shape[:-1], count)), axis=-1, kind="stable")
+    order = np.broadcast_to(order, covariates.shape).reshape(size, count)
     # Flat places of the sorted records, record axis first: one look-up sorts and transposes.
     places = np.ascontiguousarray(order.T) + count * np.arange(size)
     locations = np.empty((count + 2, size))

@@ -137,9 +137,7 @@ def test_too_few_shadows_for_one_attack_name_the_target():
     """CASES 07c: the counts and the remedy."""
     stated = release(10, kernel=exponential(1.0), domain=Domain([[0.0, 1.0]]), points=POINTS)
     subject = Subject(None, ExactPosterior(stated), Bounded(), Jump())
-    with pytest.raises(
-        InputError, match=r"the target: path: 5 shadow\(s\) with the record and 5.*audit.shadows"
-    ):
+    with pytest.raises(InputError, match=r"the target: path: 5 shadow\(s\) with the record and 5.*audit.shadows"):
         audited(subject, "path", shadows=5)
 
 
