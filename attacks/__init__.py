@@ -15,6 +15,7 @@ from .population import (
 )
 from .populations import Jump, Pool, Population
 from .scores import Scores
+from .store import Keeping, Store, write_private
 from .whole_path import WholePath
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "FeatureAttack",
     "Fitted",
     "Jump",
+    "Keeping",
     "Learner",
     "Lira",
     "OptimalMixture",
@@ -37,6 +39,7 @@ __all__ = [
     "Scores",
     "Serial",
     "Shadows",
+    "Store",
     "WholePath",
     "chunks_of",
     "core_chunks",
@@ -47,4 +50,5 @@ __all__ = [
     "population_seconds",
     "train_population",
     "trial_chunks",
+    "write_private",
 ]

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -60,11 +60,14 @@ class Scorer(Protocol):
 class Learner(Protocol):
     """An attack on one target in training."""
 
-    def digest(self, shadows: Shadows) -> Any:
-        """What is kept of a chunk of shadows. Done where the chunk is; changes nothing."""
+    def digest(self, shadows: Shadows) -> tuple[Array, ...]:
+        """What is kept of a chunk of shadows: arrays, which a resumable run writes to its folder.
+
+        Done where the chunk is; changes nothing.
+        """
         ...
 
-    def add(self, digest: Any) -> None:
+    def add(self, digest: tuple[Array, ...]) -> None:
         """Take the digests in, in the order of the shadows."""
         ...
 
@@ -154,13 +157,13 @@ class _FeatureLearner:
     attack: FeatureAttack
     parts: list[Array] = field(default_factory=list)
 
-    def digest(self, shadows: Shadows) -> Array:
+    def digest(self, shadows: Shadows) -> tuple[Array, ...]:
         if shadows.releases is None:
             raise InputError(f"{self.attack.name}: features need releases, but the attack says that it sees the law")
-        return np.asarray(self.attack.features(shadows.releases))
+        return (np.asarray(self.attack.features(shadows.releases)),)
 
-    def add(self, digest: Array) -> None:
-        self.parts.append(digest)
+    def add(self, digest: tuple[Array, ...]) -> None:
+        self.parts.append(digest[0])
 
     @property
     def nbytes(self) -> int:

@@ -1,19 +1,19 @@
 """The core adversary: knows every other record and asks which of two records completes the dataset."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
 from ..mechanisms import Array, Contrast, Dataset, Mechanism, Sampler
-from .engine import Engine, chunks_of
+from .engine import CHUNK_SECONDS, Engine, Part
 from .scores import Scores
 
 _VALUES_AT_ONCE = 1 << 22  # 32 MiB of released values
 _RELEASE = 1  # first key of a seed, as in audit/run.py; then the attacked row, the hypothesis and the block
 _BLOCK = 1000  # trials of one seed
+_MOST_BLOCKS = 1000  # of a chunk: its scores are held and sent at once
+_SPAN = 10**12  # numbers of the trials against one target
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +45,13 @@ class CoreAttack:
             engine: Where the work is done.
             finished: Called after each chunk.
         """
-        units = _units(self, trials)
         chunks = core_chunks(self.mechanism, len(self.rows), trials=trials)
-        parts = engine.map(_core_chunk, (self, units), chunks, finished)
-        found = [block for part in parts for block in part]
-        each = len(units) // len(self.rows)
-        return [_joined(found[start : start + each]) for start in range(0, len(found), each)]
+        parts = engine.map(_core_chunk, self, chunks, finished)
+        found: list[list[CoreScores]] = [[] for _ in self.rows]
+        for chunk, part in zip(chunks, parts, strict=True):
+            scores = Scores(part["member"], part["nonmember"])
+            found[chunk.start // _SPAN].append(CoreScores(scores, float(part["jitter"])))
+        return [_joined(own) for own in found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +63,19 @@ class CoreScores:
 
 
 def core_chunks(mechanism: Mechanism, targets: int, *, trials: range) -> list[range]:
-    """Chunks of blocks of trials, target by target; what a target needs once is shared within a chunk."""
-    blocks = len(_blocks(trials))
-    once, each = _once(mechanism), _per_trial(mechanism) * len(trials) / blocks
-    at_least = min(blocks, math.ceil(once / each))  # blocks that are worth what a target needs once
-    return chunks_of(targets * blocks, seconds_each=once / at_least + each, at_least=at_least)
+    """Chunks of trials, target by target: numbers of trials, of which each target has a span of its own.
+
+    Chunks begin at fixed numbers, so that those of more trials are the same ones and some more.
+    """
+    # What a target needs once is shared within a chunk: it has as many trials as are worth that.
+    worth = max(_once(mechanism), CHUNK_SECONDS) / _per_trial(mechanism)
+    size = _BLOCK * max(1, min(round(worth / _BLOCK), _MOST_BLOCKS))
+    starts = range(trials.start // size * size, trials.stop, size)
+    return [
+        range(target * _SPAN + max(start, trials.start), target * _SPAN + min(start + size, trials.stop))
+        for target in range(targets)
+        for start in starts
+    ]
 
 
 def core_seconds(mechanism: Mechanism, targets: int, *, trials: int) -> float:
@@ -94,26 +103,22 @@ def _blocks(trials: range) -> list[range]:
     ]
 
 
-def _units(attack: CoreAttack, trials: range) -> list[tuple[int, range]]:
-    return [(target, block) for target in range(len(attack.rows)) for block in _blocks(trials)]
-
-
-def _core_chunk(task: tuple[CoreAttack, list[tuple[int, range]]], chunk: range) -> list[CoreScores]:
-    attack, units = task
-    results = []
-    for target, group in groupby((units[index] for index in chunk), key=lambda unit: unit[0]):
-        row, replacement = attack.rows[target], attack.replacements.record(target)
-        contrast = attack.mechanism.contrast(attack.data, row, replacement)
-        samplers = [attack.mechanism.sampler(data, contrast.points) for data in (attack.data, contrast.neighbour)]
-        jitter = max(contrast.law.jitter, *(sampler.jitter for sampler in samplers))
-        for _, block in group:
-            sides = []
-            for side, sampler in enumerate(samplers):
-                key = (_RELEASE, row, side, block.start // _BLOCK)
-                rng = np.random.default_rng(np.random.SeedSequence(attack.seed, spawn_key=key))
-                sides.append(_simulate(sampler, attack.mechanism.release.paths, contrast, block, rng))
-            results.append(CoreScores(Scores(*sides), jitter))
-    return results
+def _core_chunk(attack: CoreAttack, chunk: range) -> Part:
+    """Scores of some trials against one target, "member" and "nonmember", and the "jitter" that a sampler added."""
+    target = chunk.start // _SPAN
+    trials = range(chunk.start - target * _SPAN, chunk.stop - target * _SPAN)
+    row = attack.rows[target]
+    contrast = attack.mechanism.contrast(attack.data, row, attack.replacements.record(target))
+    samplers = [attack.mechanism.sampler(data, contrast.points) for data in (attack.data, contrast.neighbour)]
+    sides: list[list[Array]] = [[], []]
+    for block in _blocks(trials):
+        for side, sampler in enumerate(samplers):
+            key = (_RELEASE, row, side, block.start // _BLOCK)
+            rng = np.random.default_rng(np.random.SeedSequence(attack.seed, spawn_key=key))
+            sides[side].append(_simulate(sampler, attack.mechanism.release.paths, contrast, block, rng))
+    member, nonmember = map(np.concatenate, sides)
+    jitter = max(contrast.law.jitter, *(sampler.jitter for sampler in samplers))
+    return {"member": member, "nonmember": nonmember, "jitter": np.array(jitter)}
 
 
 def _simulate(sampler: Sampler, paths: int, contrast: Contrast, block: range, rng: np.random.Generator) -> Array:

@@ -7,15 +7,22 @@ depend on the number of workers, results are put in order of their index, and BL
 import os
 import random
 import secrets
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ..mechanisms import InputError
+
+Part = dict[str, NDArray[Any]]  # what a chunk returns, if it may be kept on disk
+
 _WORTH_A_CLUSTER = 8.0  # estimated seconds; starting and stopping local Ray takes about 6
-_CHUNK_SECONDS = 0.2  # estimated; well above 50 ms, below what a progress bar needs
+CHUNK_SECONDS = 0.2  # estimated; well above 50 ms, below what a progress bar needs
 _IN_FLIGHT = 2  # chunks a worker: one that runs, one that waits
 _OUT_OF_TURN = 8  # chunks a worker that may be ahead of the first unfinished one
 _STORE_BYTES = 1 << 30
@@ -70,8 +77,8 @@ class Serial:
 
 
 @dataclass(frozen=True)
-class LocalRay:
-    """On Ray workers of this machine; made by `open_engine`."""
+class RayEngine:
+    """On Ray workers; made by `open_engine`."""
 
     workers: int
     name: str = "ray"
@@ -87,7 +94,7 @@ class LocalRay:
         import ray
 
         remote = ray.remote(num_cpus=1)(_run_chunk)
-        reference = ray.put(shared)
+        reference = _stored(shared)
         early: dict[int, Any] = {}
         running: dict[Any, int] = {}
         sent = 0
@@ -103,7 +110,12 @@ class LocalRay:
                 try:
                     early[running.pop(done)] = ray.get(done)
                 except ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
+                    raise error.cause from None  # Ray's own text quotes what was captured
+                except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError):
+                    raise InputError(
+                        "the worker of a chunk died again and again, usually for want of memory: use fewer workers "
+                        "(compute.workers), paths or points"
+                    ) from None
                 finished()
             yield early.pop(turn)
 
@@ -111,6 +123,19 @@ class LocalRay:
 def _run_chunk(function: Callable[[Any, range], Any], shared: Any, chunk: range) -> Any:
     with threadpool_limits(1):
         return function(shared, chunk)
+
+
+def _stored(shared: Any) -> Any:
+    """A reference to an object in Ray's store. What Ray says of one that cannot be sent quotes it."""
+    import ray
+
+    try:
+        return ray.put(shared)
+    except Exception as error:
+        raise InputError(
+            f"a mechanism, population or attack cannot be sent to workers ({type(error).__name__}): set "
+            "compute.workers = 'serial', or make it picklable"
+        ) from None
 
 
 def chunks_of(
@@ -125,21 +150,29 @@ def chunks_of(
         at_most: Indices a chunk that still fit into memory.
         multiple: Larger chunks hold a multiple of so many, for they are prepared together.
     """
-    size = max(at_least, min(round(_CHUNK_SECONDS / seconds_each), at_most or count), 1)
+    size = max(at_least, min(round(CHUNK_SECONDS / seconds_each), at_most or count), 1)
     if size > multiple:
         size -= size % multiple
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 @contextmanager
-def open_engine(workers: int | None, *, seconds: float) -> Iterator[Engine]:
+def open_engine(workers: int | None, *, seconds: float, address: str | None = None) -> Iterator[Engine]:
     """An engine, stopped at the end.
 
     Args:
         workers: Number of Ray workers; 0 for none, in this process; None to choose: Ray on all cores when the work
-            is worth it.
+            is worth it, or on all of the cluster's.
         seconds: Estimated work.
+        address: Of an existing cluster, "auto" or "ray://host:port"; None starts a private one on this machine.
+
+    Raises:
+        InputError: The cluster cannot be reached or has fewer processors than workers are asked for.
     """
+    if address is not None and workers != 0:
+        with _joined(address, workers) as joined:
+            yield RayEngine(joined)
+        return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers is None:
         workers = cores if cores > 1 and seconds > _WORTH_A_CLUSTER else 0
@@ -147,27 +180,69 @@ def open_engine(workers: int | None, *, seconds: float) -> Iterator[Engine]:
         yield Serial()
         return
     with _local_ray(workers):
-        yield LocalRay(workers)
+        yield RayEngine(workers)
+
+
+def _import_ray() -> Any:
+    """Ray, which reports no usage. It reads such variables once a process, when it is first imported."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    return ray
+
+
+@contextmanager
+def _joined(address: str, workers: int | None) -> Iterator[int]:
+    """A cluster that somebody else runs: left running. Its token is the caller's, in RAY_AUTH_TOKEN."""
+    with _global_generator_untouched():
+        ray = _import_ray()
+        own = not ray.is_initialized()
+        if own:
+            try:
+                ray.init(address=address, log_to_driver=False, configure_logging=False)
+            except Exception as error:
+                raise InputError(
+                    f"compute.address = {address!r}: cannot be joined ({type(error).__name__}): is the cluster up, and "
+                    "does RAY_AUTH_TOKEN hold its token?"
+                ) from None
+    try:
+        have = int(ray.cluster_resources().get("CPU", 0))
+        need = max(workers or 1, 1)
+        if have < need:
+            raise InputError(
+                f"compute.workers = {need} but the cluster at {address!r} has {have} processor(s): ask for at most "
+                f"{have}, or start more nodes"
+            )
+        yield workers or have
+    finally:
+        if own:
+            with _global_generator_untouched():
+                ray.shutdown()
 
 
 @contextmanager
 def _local_ray(workers: int) -> Iterator[None]:
-    """A private cluster on this machine: no dashboard, no usage report, nobody without the token joins."""
-    # Ray reads these once a process, when it is first imported.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    """A private cluster on this machine: nobody without the token joins, and its folder is the owner's alone.
+
+    Nothing of the object store goes to disk: what does not fit waits.
+    """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    folder = None
     with _global_generator_untouched():
-        import ray
-
+        ray = _import_ray()
         own = not ray.is_initialized()  # else it is the caller's cluster: use it and leave it running
         if own:
+            # Ray's sockets lie in it, and a socket's path may have about 100 characters only.
+            folder = tempfile.mkdtemp(prefix="gpleak-", dir="/tmp" if os.path.isdir("/tmp") else None)
             ray.init(
                 num_cpus=workers,
                 include_dashboard=False,
                 log_to_driver=False,
                 configure_logging=False,
                 object_store_memory=_STORE_BYTES,
+                _temp_dir=folder,
+                _system_config={"automatic_object_spilling_enabled": False},
             )
     try:
         yield
@@ -175,6 +250,8 @@ def _local_ray(workers: int) -> Iterator[None]:
         if own:
             with _global_generator_untouched():
                 ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -46,11 +46,11 @@ class _OfLaws:
     paths: int
     parts: list[Moments] = field(default_factory=list)
 
-    def digest(self, shadows: Shadows) -> Moments:
-        return shadows.law
+    def digest(self, shadows: Shadows) -> tuple[Array, ...]:
+        return shadows.law.mean, shadows.law.variance
 
-    def add(self, digest: Moments) -> None:
-        self.parts.append(digest)
+    def add(self, digest: tuple[Array, ...]) -> None:
+        self.parts.append(Moments(*digest))
 
     @property
     def nbytes(self) -> int:
@@ -148,12 +148,13 @@ class _OnGrid:
     total: Array | float = 0.0
     count: int = 0
 
-    def digest(self, shadows: Shadows) -> tuple[Array, int]:
-        return self.grid.ratios(shadows.law), shadows.law.mean.shape[1]
+    def digest(self, shadows: Shadows) -> tuple[Array, ...]:
+        return self.grid.ratios(shadows.law), np.array(shadows.law.mean.shape[1])
 
-    def add(self, digest: tuple[Array, int]) -> None:
-        self.total = self.total + digest[0]
-        self.count += digest[1]
+    def add(self, digest: tuple[Array, ...]) -> None:
+        total, count = digest
+        self.total = self.total + total
+        self.count += int(count)
 
     @property
     def nbytes(self) -> int:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanisms import Array, Dataset, InputError, Mechanism
+from ..mechanisms import Dataset, InputError, Mechanism
 from .attack import Attack, Learner, Scorer
-from .engine import Engine, chunks_of
+from .engine import Engine, Part, chunks_of
 from .populations import Population
 from .scores import Scores
 from .shadows import BLOCK, Pairs, seconds_a_pair, seconds_a_path, simulate
@@ -82,8 +82,8 @@ class PopulationAttack:
         """
         chunks = trial_chunks(self.study.mechanism, self.attacks, len(self.names), shadows=self.shadows, trials=trials)
         parts = list(engine.map(_trial_chunk, (self.study, self.scorers), chunks, finished))
-        scores = np.concatenate([part[0] for part in parts], axis=2)
-        usable = np.concatenate([part[1] for part in parts])
+        scores = np.concatenate([part["scores"] for part in parts], axis=2)
+        usable = np.concatenate([part["usable"] for part in parts])
         _check_counts(usable, self.names, "trial")
         found: list[list[PopulationScores]] = []
         for row, kept, own in zip(self.scorers, self.kept, scores, strict=True):
@@ -127,16 +127,17 @@ def train_population(
     study = plan_study(mechanism, population, targets, rows=rows, seed=seed, whole=_whole(attacks))
     released = any(attack.sees != "law" for attack in attacks)
     first, rest = _pilot(shadow_chunks(mechanism, attacks, len(targets), shadows=shadows))
-    pilot = Pairs.joined(list(engine.map(_simulated, (study, released), first, finished)))
+    pilot = Pairs.joined(list(engine.map(_pilot_chunk, (study, released), first, finished)))
     _check_counts(pilot.usable, names, "shadow")
     learners = [[attack.learner(pilot.of(t, study)) for t in range(len(names))] for attack in attacks]
-    counts = np.zeros(len(names), dtype=np.intp)
-    digested = engine.map(_shadow_chunk, (study, released, learners), rest, finished)
-    for digests, count in chain([(_digests(learners, pilot, study), pilot.usable.sum(axis=0))], digested):
-        counts += count
-        for row, found in zip(learners, digests, strict=True):
-            for learner, digest in zip(row, found, strict=True):
-                learner.add(digest)
+    counts = pilot.usable.sum(axis=0)
+    parts = engine.map(_shadow_chunk, (study, released, learners), rest, finished)
+    for part in chain([_digests(learners, pilot, study)], parts):
+        counts += part.get("usable", 0)
+        for a, row in enumerate(learners):
+            for t, learner in enumerate(row):
+                count = int(part["arrays"][a])
+                learner.add(tuple(part[f"{a}.{t}.{index}"] for index in range(count)))
     scorers = tuple(
         tuple(_named(name, learner.scorer) for name, learner in zip(names, row, strict=True)) for row in learners
     )
@@ -201,27 +202,33 @@ def _sizes(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, each: 
     return {"at_least": min(worth, most), "at_most": most, "multiple": BLOCK}
 
 
-def _simulated(shared: tuple[Study, bool], chunk: range) -> Pairs:
+def _pilot_chunk(shared: tuple[Study, bool], chunk: range) -> Pairs:
     study, released = shared
     return simulate(study, _SHADOW, chunk, released=released)
 
 
-def _shadow_chunk(
-    shared: tuple[Study, bool, list[list[Learner]]], chunk: range
-) -> tuple[list[list[Any]], NDArray[np.intp]]:
-    """What every attack keeps of shadows `chunk`, ``[attack][target]``, and how many are usable, ``(T,)``."""
+def _shadow_chunk(shared: tuple[Study, bool, list[list[Learner]]], chunk: range) -> Part:
+    """What every attack keeps of shadows `chunk`, and how many are "usable", ``(T,)``."""
     study, released, learners = shared
     pairs = simulate(study, _SHADOW, chunk, released=released)
-    return _digests(learners, pairs, study), pairs.usable.sum(axis=0)
+    return {**_digests(learners, pairs, study), "usable": pairs.usable.sum(axis=0)}
 
 
-def _digests(learners: list[list[Learner]], pairs: Pairs, study: Study) -> list[list[Any]]:
+def _digests(learners: list[list[Learner]], pairs: Pairs, study: Study) -> Part:
+    """Arrays "attack.target.index", and how many there are of each attack, "arrays"."""
     shadows = [pairs.of(t, study) for t in range(len(study.targets))]
-    return [[learner.digest(own) for learner, own in zip(row, shadows, strict=True)] for row in learners]
+    part: Part = {}
+    counts = []
+    for a, row in enumerate(learners):
+        for t, learner in enumerate(row):
+            digest = learner.digest(shadows[t])
+            part |= {f"{a}.{t}.{index}": np.asarray(array) for index, array in enumerate(digest)}
+        counts.append(len(digest))
+    return {**part, "arrays": np.array(counts)}
 
 
-def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: range) -> tuple[Array, NDArray[np.bool_]]:
-    """Scores of trials `chunk`, ``(A, 2, B, T)``: in, then out, NaN where not usable; and which are, ``(B, T)``."""
+def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: range) -> Part:
+    """ "scores" of trials `chunk`, ``(A, 2, B, T)``: in, then out, NaN where not "usable", ``(B, T)``."""
     study, scorers = shared
     pairs = simulate(study, _TRIAL, chunk, released=True)
     scores = np.full((len(scorers), 2, *pairs.usable.shape), np.nan)
@@ -229,7 +236,7 @@ def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: ra
         releases = pairs.trials(t, study)
         for a, row in enumerate(scorers):
             scores[a][:, pairs.usable[:, t], t] = row[t].score(releases)
-    return scores, pairs.usable
+    return {"scores": scores, "usable": pairs.usable}
 
 
 def _named(name: int | None, work: Callable[[], _T]) -> _T:

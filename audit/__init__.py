@@ -23,6 +23,7 @@ from .exposure import Exposure, draw_replacements, exposure
 from .fidelity import Check, Fidelity, fidelity, fidelity_points
 from .gdp import GdpReport, gdp_report
 from .judge import SPLIT
+from .keeping import release_record
 from .ledger import Expense, Ledger, open_ledger
 from .loading import load_config
 from .planning import PowerPlan, plan_power
@@ -88,6 +89,7 @@ __all__ = [
     "optimal_rates",
     "plan_power",
     "refuting_power",
+    "release_record",
     "renyi_delta",
     "renyi_epsilon",
     "roc",

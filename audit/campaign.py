@@ -11,9 +11,11 @@ from ..attacks import (
     Attack,
     CoreAttack,
     Engine,
+    Keeping,
     Population,
     PopulationAttack,
     Scores,
+    Store,
     core_chunks,
     core_seconds,
     count_shadow_chunks,
@@ -123,9 +125,13 @@ def running(
     campaign: Campaign,
     looks: Sequence[range],
     compute: ComputeConfig,
-    progress: Callable[[int, int], None] | None,
+    progress: Callable[[int, int, int], None] | None,
+    store: Store | None,
 ) -> Iterator[Running]:
-    """A campaign on the engine that the work is worth; `progress` is told after each chunk of all."""
+    """A campaign on the engine that the work is worth.
+
+    `progress` is told after each chunk of all; finished chunks are kept in the `store`, if there is one.
+    """
     mechanism, plan = campaign.mechanism, campaign.plan
     seconds, total = 0.0, 0
     if campaign.core is not None:
@@ -139,17 +145,18 @@ def running(
         total += sum(
             len(trial_chunks(mechanism, attacks, targets, shadows=plan.shadows, trials=look)) for look in looks
         )
-    done = 0
+    with open_engine(compute.ray_workers, seconds=seconds, address=compute.address) as opened:
+        engine = opened if store is None else Keeping(opened, store)
+        done = 0
 
-    def finished() -> None:
-        nonlocal done
-        done += 1
+        def finished() -> None:
+            nonlocal done
+            done += 1
+            if progress:
+                progress(done, total, engine.workers)
+
         if progress:
-            progress(done, total)
-
-    if progress:
-        progress(0, total)
-    with open_engine(compute.ray_workers, seconds=seconds) as engine:
+            progress(0, total, engine.workers)
         trained = None
         if aim is not None:
             trained = train_population(

@@ -124,9 +124,19 @@ class PopulationConfig(_Section):
 class ComputeConfig(_Section):
     """``[compute]``: where the work is done. It never changes a result."""
 
+    address: str | None = Field(
+        default=None, description='the address of a Ray cluster, "auto" or "ray://host:port"; leave it out for none'
+    )
     workers: Literal["auto", "serial"] | Annotated[Whole, Field(ge=1)] = Field(
         default="auto", description='"auto", "serial" or a number of worker processes'
     )
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is not None and value != "auto" and not value.startswith("ray://") and ":" not in value:
+            raise ValueError("is no address")
+        return value
 
     @property
     def ray_workers(self) -> int | None:

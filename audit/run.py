@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..attacks import CoreAttack
+from ..attacks import CoreAttack, Store
 from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release, Thompson
 from .accountant import Certificate, certificates, closed_certificates, smallest
 from .adversaries import population_attacks
@@ -19,6 +20,7 @@ from .config import AuditPlan, ComputeConfig
 from .exposure import Exposure, draw_replacements, exposure
 from .fidelity import Fidelity, fidelity, fidelity_points
 from .judge import Judged, judge_once, judge_sequence, summarise
+from .keeping import open_store
 from .ledger import Ledger, open_ledger
 from .result import AuditResult
 from .targets import choose_population, choose_targets, choose_witnesses
@@ -36,8 +38,8 @@ _REPLACEMENTS = 0
 class Progress(Protocol):
     """Told how much of all work is done."""
 
-    def __call__(self, done: int, total: int) -> None:
-        """`done` of `total` chunks are finished."""
+    def __call__(self, done: int, total: int, workers: int) -> None:
+        """`done` of `total` chunks are finished, by so many workers."""
         ...
 
 
@@ -47,21 +49,35 @@ def run_audit(
     *,
     compute: ComputeConfig | None = None,
     progress: Progress | None = None,
+    keep: Path | None = None,
+    fresh: bool = False,
 ) -> AuditResult:
     """Audit a mechanism on private data: certificate, exact exposure, attacks, verdict.
 
     The same subject and plan give the same result, timings apart, wherever it is computed: BLAS runs on one thread.
 
+    Args:
+        subject: What is audited.
+        plan: How.
+        compute: Where; by default in this process, or on local Ray when the work is worth it.
+        progress: Told after each chunk of work.
+        keep: Folder for finished chunks: the same audit, interrupted, goes on where it was, and one with more trials
+            reuses the old ones. None keeps nothing.
+        fresh: Remove the chunks that are there.
+
     Raises:
-        InputError: The data break a premise of the release, or a target is not a record.
+        InputError: The data break a premise of the release, a target is not a record, or `keep` holds another run.
         NumericalError: A computation did not reach its promised accuracy, or the result contradicts the
             theory it rests on; no verdict is given then.
     """
     with threadpool_limits(1):
-        return _run(subject, plan, compute, progress)
+        store = None if keep is None else open_store(keep, subject, plan, fresh=fresh)
+        return _run(subject, plan, compute or ComputeConfig(), progress, store)
 
 
-def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progress: Progress | None) -> AuditResult:
+def _run(
+    subject: Subject, plan: AuditPlan, compute: ComputeConfig, progress: Progress | None, store: Store | None
+) -> AuditResult:
     data, mechanism = subject.data, subject.mechanism
     release, clock = mechanism.release, dict[str, float]()
 
@@ -98,7 +114,7 @@ def _run(subject: Subject, plan: AuditPlan, compute: ComputeConfig | None, progr
 
     with (
         _timed(clock, "attacks"),
-        running(campaign, plan.looks, compute or ComputeConfig(), progress) as attacking,
+        running(campaign, plan.looks, compute, progress, store) as attacking,
     ):
         batches, judged = _attack(attacking, plan, ledger, claimed)
     with _timed(clock, "judgement"):

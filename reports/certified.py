@@ -11,11 +11,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..audit import Certification, Solved
+from ..audit import Certification, Solved, release_record
 from ..mechanisms import Array, Release
 from .figures import BLUE, GREY, STYLE
 from .html import number, search_text
-from .record import certificate_record, release_record
+from .record import certificate_record
 
 
 def certification_record(found: Certification, solved: Solved | None) -> dict[str, Any]:

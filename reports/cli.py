@@ -1,5 +1,6 @@
 """The command line. Exit status: 0 not refuted, 1 violated, 2 bad input or failed run, 3 inconclusive and --strict."""
 
+import logging
 import os
 import signal
 import sys
@@ -27,11 +28,13 @@ from ..audit import (
     solve,
     worst_pair,
 )
+from ..audit.sweep import plan_sweep
 from ..mechanisms import InputError, NumericalError
 from .certified import certification_record, print_certification, write_curves
 from .console import PlainConsole, print_plan, print_summary, print_worst_pair, progress_bar
 from .html import render_report
 from .record import as_record, strict_json, worst_pair_record, write_private, write_record
+from .sweep import print_sweep, run_sweep
 
 _INTERRUPTED = 130
 
@@ -64,28 +67,48 @@ AllowCode = Annotated[bool, typer.Option("--allow-code", help="Allow a mechanism
 @app.command()
 def audit(
     config: ConfigPath,
-    out: OutFolder = Path("gpleak-out"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for what is written, gpleak-out by default. One that is named keeps chunks."
+        ),
+    ] = None,
     overrides: Overrides = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 when the audit is inconclusive.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over in the folder of an interrupted audit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as strict JSON and nothing else.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no warnings.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Say what is done.")] = False,
     allow_code: AllowCode = False,
 ) -> None:
-    """Attack a release and set what is found beside what is certified and claimed."""
+    """Attack a release and set what is found beside what is certified and claimed.
+
+    With --out, finished chunks are kept: the same command goes on where it was interrupted.
+    """
+    if quiet and verbose:
+        raise InputError("--quiet and --verbose contradict each other: give one of them")
+    logging.getLogger("gpleak").setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     loaded = load_config(config, overrides)
     subject = build_subject(loaded, allow_code=allow_code)
+    keep = None if out is None else out / "chunks"
+    out = out or Path("gpleak-out")
     _make_folder(out)
-    with progress_bar(Console(stderr=True)) as progress:
+    _Interrupt.kept = keep is not None
+    with progress_bar(Console(stderr=True, quiet=quiet)) as progress:
 
-        def tell(done: int, total: int) -> None:
+        def tell(done: int, total: int, workers: int) -> None:
             if _Interrupt.seen:
                 raise KeyboardInterrupt
-            if progress:
-                progress(done, total)
+            progress(done, total, workers)
 
-        result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=tell)
+        result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=tell, keep=keep, fresh=fresh)
     report = render_report(result)  # before anything is written: both files or none
     write_record(as_record(result), out / "audit.json")
     write_private(report, out / "report.html")
-    _print_result(result, out / "report.html")
+    if as_json:
+        print(strict_json(as_record(result)), end="")
+    else:
+        _print_result(result, out / "report.html")
     raise typer.Exit({Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3 if strict else 0}.get(result.verdict, 0))
 
 
@@ -181,6 +204,32 @@ def plan(
         print_plan(found, PlainConsole(highlight=False, soft_wrap=True))
 
 
+@app.command()
+def sweep(
+    config: ConfigPath,
+    vary: Annotated[
+        list[str],
+        typer.Option("--vary", metavar="SECTION.KEY=VALUE,VALUE", help="Values of one key. Repeatable: a grid."),
+    ],
+    out: OutFolder = Path("gpleak-out/sweep"),
+    overrides: Overrides = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what an earlier sweep wrote there first.")] = False,
+    allow_code: AllowCode = False,
+) -> None:
+    """Audit every combination of values: sweep.csv, figures, a record each. The same command goes on where it was."""
+    planned = plan_sweep(config, vary, overrides, allow_code=allow_code)
+    _make_folder(out)
+    _Interrupt.kept = True
+
+    def tell(*_: object, **__: object) -> None:
+        if _Interrupt.seen:
+            raise KeyboardInterrupt
+
+    finished = run_sweep(planned, out, fresh=fresh, allow_code=allow_code, progress=tell)
+    print_sweep(finished, planned, out)
+    raise typer.Exit(finished.status)
+
+
 def _make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -203,6 +252,7 @@ class _Interrupt:
     """Remembers Ctrl-C: the exception is lost where it is raised inside a library's callback from C."""
 
     seen = False
+    kept = False  # whether finished chunks are kept
 
     @classmethod
     def handle(cls, *_: object) -> None:
@@ -214,6 +264,7 @@ class _Interrupt:
 def main() -> None:
     """Run the command; a failure is one line on stderr and exit status 2, Ctrl-C one line and 130."""
     signal.signal(signal.SIGINT, _Interrupt.handle)
+    logging.basicConfig(format="gpleak: %(message)s")
     try:
         with np.errstate(all="ignore"):  # what matters is checked; a warning would quote our sources
             status = app(standalone_mode=False) or 0
@@ -223,7 +274,8 @@ def main() -> None:
     except click.ClickException as error:
         _fail(f"{error.format_message()} (see gpleak --help)")
     except (KeyboardInterrupt, click.Abort):
-        print("gpleak: interrupted: nothing was written", file=sys.stderr)
+        left = "the same command goes on where it was" if _Interrupt.kept else "nothing was written"
+        print(f"gpleak: interrupted: {left}", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     except (InputError, NumericalError) as error:
         _fail(str(error))

@@ -1,6 +1,7 @@
 """What the terminal shows: a summary on stdout, a progress bar on stderr."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich import box
@@ -22,6 +23,7 @@ from ..audit.run import Progress as ProgressCallback
 from .figures import record_name
 from .html import fidelity_text, number
 
+_MINUTE = 60.0
 _COLOURS = {"VIOLATED": "bold red", "NOT_REFUTED": "bold blue", "INCONCLUSIVE": "bold yellow"}
 
 
@@ -130,16 +132,39 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(console: Console) -> Iterator[ProgressCallback | None]:
-    """A bar with rate and remaining time; nothing at all where `console` is no terminal."""
-    if not console.is_terminal:
-        yield None
+def progress_bar(console: Console) -> Iterator[ProgressCallback]:
+    """A bar with rate, remaining time and workers; a line a minute where `console` is no terminal."""
+    if console.quiet:
+        yield lambda _done, _total, _workers: None
         return
-    columns = (TextColumn("attacks"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    if not console.is_terminal:
+        yield _Lines(console).advance
+        return
+    workers = TextColumn("on {task.fields[workers]} worker(s)")
+    columns = (TextColumn("attacks"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn(), workers)
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("attacks", total=None)
+        task = bar.add_task("attacks", total=None, workers="?")
 
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+        def advance(done: int, total: int, workers: int) -> None:
+            bar.update(task, completed=done, total=total, workers=workers)
 
         yield advance
+
+
+class _Lines:
+    """What a log shows: nothing of a short run, then a line a minute."""
+
+    def __init__(self, console: Console, now: Callable[[], float] = time.monotonic) -> None:
+        self.console, self.now = console, now
+        self.begun = self.last = now()
+
+    def advance(self, done: int, total: int, workers: int) -> None:
+        """Say where the run is, if a minute has passed."""
+        time = self.now()
+        if time - self.last < _MINUTE or not done:
+            return
+        self.last = time
+        rate = done / (time - self.begun)
+        left = _duration((total - done) / rate)
+        text = f"gpleak: attacks: {done} of {total} chunks, {rate:.2g}/s on {workers} worker(s), about {left} left"
+        self.console.print(Text(text), soft_wrap=True)

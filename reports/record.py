@@ -1,19 +1,16 @@
 """``audit.json``: the machine-readable record of an audit. Strict JSON; infinity is the string "Infinity"."""
 
-import hashlib
 import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
-from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity, WorstPair
-from ..mechanisms import Array, InputError, Record, Release
+from ..attacks import write_private as write_bytes
+from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity, WorstPair, release_record
+from ..mechanisms import InputError, Record
 
 SCHEMA_VERSION = 5
 
@@ -148,32 +145,6 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def release_record(release: Release) -> dict[str, Any]:
-    """The public parameters as plain values."""
-    return {
-        "kernel": release.kernel.name,
-        "length_scale": release.kernel.length_scale,
-        "ridge": release.ridge,
-        "scale": release.scale,
-        "prior_noise": release.prior_noise,
-        "paths": release.paths,
-        "domain": release.domain.sides.tolist(),
-        "response_bound": release.response_bound,
-        "records": release.records,
-        "schedule": None if release.schedule is None else list(release.schedule),
-        "points": "everywhere" if release.points is None else _described(release.points),
-    }
-
-
-def _described(points: Array) -> dict[str, Any]:
-    """Listed points by number, hash of their float64 bytes and extent; public, but there may be thousands."""
-    return {
-        "count": len(points),
-        "sha256": hashlib.sha256(points.tobytes()).hexdigest(),
-        "extent": np.stack([points.min(axis=0), points.max(axis=0)], axis=1).tolist(),
-    }
-
-
 def _attack(attack: AttackResult) -> dict[str, Any]:
     bound = attack.epsilon_lower
     return {
@@ -259,16 +230,9 @@ def load_record(path: Path) -> dict[str, Any]:
 
 def write_private(text: str, path: Path) -> None:
     """Write a text file whole or not at all, with mode 600 whatever stood there before."""
-    partial = None
     try:
-        # mkstemp makes a new file of mode 600 under a name nobody could prepare.
-        with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            partial = Path(file.name)
-            file.write(text)
-        partial.replace(path)
+        write_bytes(text.encode(), path)
     except OSError as error:
-        if partial is not None:
-            partial.unlink(missing_ok=True)
         raise InputError(f"{path}: cannot be written ({error.strerror}): choose another folder with --out") from None
 
 

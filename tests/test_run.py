@@ -181,7 +181,7 @@ def test_one_record_at_library_level():
 
 def test_progress_is_told():
     seen = []
-    run_audit(subject(), audit_plan(trials=50, targets=2), progress=lambda done, total: seen.append((done, total)))
+    run_audit(subject(), audit_plan(trials=50, targets=2), progress=lambda done, total, _: seen.append((done, total)))
     assert seen == [(0, 1), (1, 1)]  # one chunk: two such targets are little work
 
 
