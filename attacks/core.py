@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..mechanisms import Array, Contrast, Dataset, Mechanism, Sampler
-from .engine import CHUNK_SECONDS, Engine, Part
+from .engine import CHUNK_SECONDS, Engine, Part, noted
 from .scores import Scores
 
 _VALUES_AT_ONCE = 1 << 22  # 32 MiB of released values
@@ -108,14 +108,15 @@ def _core_chunk(attack: CoreAttack, chunk: range) -> Part:
     target = chunk.start // _SPAN
     trials = range(chunk.start - target * _SPAN, chunk.stop - target * _SPAN)
     row = attack.rows[target]
-    contrast = attack.mechanism.contrast(attack.data, row, attack.replacements.record(target))
-    samplers = [attack.mechanism.sampler(data, contrast.points) for data in (attack.data, contrast.neighbour)]
-    sides: list[list[Array]] = [[], []]
-    for block in _blocks(trials):
-        for side, sampler in enumerate(samplers):
-            key = (_RELEASE, row, side, block.start // _BLOCK)
-            rng = np.random.default_rng(np.random.SeedSequence(attack.seed, spawn_key=key))
-            sides[side].append(_simulate(sampler, attack.mechanism.release.paths, contrast, block, rng))
+    with noted(f"in trials {trials.start} to {trials.stop - 1} against record {row}"):
+        contrast = attack.mechanism.contrast(attack.data, row, attack.replacements.record(target))
+        samplers = [attack.mechanism.sampler(data, contrast.points) for data in (attack.data, contrast.neighbour)]
+        sides: list[list[Array]] = [[], []]
+        for block in _blocks(trials):
+            for side, sampler in enumerate(samplers):
+                key = (_RELEASE, row, side, block.start // _BLOCK)
+                rng = np.random.default_rng(np.random.SeedSequence(attack.seed, spawn_key=key))
+                sides[side].append(_simulate(sampler, attack.mechanism.release.paths, contrast, block, rng))
     member, nonmember = map(np.concatenate, sides)
     jitter = max(contrast.law.jitter, *(sampler.jitter for sampler in samplers))
     return {"member": member, "nonmember": nonmember, "jitter": np.array(jitter)}

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -116,6 +117,11 @@ class RayEngine:
                         "the worker of a chunk died again and again, usually for want of memory: use fewer workers "
                         "(compute.workers), paths or points"
                     ) from None
+                except ray.exceptions.RayError as error:
+                    raise InputError(
+                        f"a chunk was lost to Ray ({type(error).__name__}): can all workers import gpleak and your "
+                        "modules? compute.workers = 'serial' does without Ray"
+                    ) from None
                 finished()
             yield early.pop(turn)
 
@@ -123,6 +129,16 @@ class RayEngine:
 def _run_chunk(function: Callable[[Any, range], Any], shared: Any, chunk: range) -> Any:
     with threadpool_limits(1):
         return function(shared, chunk)
+
+
+@contextmanager
+def noted(what: str) -> Iterator[None]:
+    """An error in the block says where it happened, in a note: its own text may quote what it must not."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(what)
+        raise
 
 
 def _stored(shared: Any) -> Any:
@@ -241,7 +257,7 @@ def _local_ray(workers: int) -> Iterator[None]:
                 log_to_driver=False,
                 configure_logging=False,
                 object_store_memory=_STORE_BYTES,
-                _temp_dir=folder,
+                _temp_dir=str(Path(folder) / "ray"),  # Ray opens its own folder to all
                 _system_config={"automatic_object_spilling_enabled": False},
             )
     try:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms import Dataset, InputError, Mechanism
 from .attack import Attack, Learner, Scorer
-from .engine import Engine, Part, chunks_of
+from .engine import Engine, Part, chunks_of, noted
 from .populations import Population
 from .scores import Scores
 from .shadows import BLOCK, Pairs, seconds_a_pair, seconds_a_path, simulate
@@ -204,14 +204,20 @@ def _sizes(mechanism: Mechanism, attacks: Sequence[Attack], targets: int, each: 
 
 def _pilot_chunk(shared: tuple[Study, bool], chunk: range) -> Pairs:
     study, released = shared
-    return simulate(study, _SHADOW, chunk, released=released)
+    with noted(_numbers("shadow pairs", chunk)):
+        return simulate(study, _SHADOW, chunk, released=released)
 
 
 def _shadow_chunk(shared: tuple[Study, bool, list[list[Learner]]], chunk: range) -> Part:
     """What every attack keeps of shadows `chunk`, and how many are "usable", ``(T,)``."""
     study, released, learners = shared
-    pairs = simulate(study, _SHADOW, chunk, released=released)
-    return {**_digests(learners, pairs, study), "usable": pairs.usable.sum(axis=0)}
+    with noted(_numbers("shadow pairs", chunk)):
+        pairs = simulate(study, _SHADOW, chunk, released=released)
+        return {**_digests(learners, pairs, study), "usable": pairs.usable.sum(axis=0)}
+
+
+def _numbers(what: str, chunk: range) -> str:
+    return f"in {what} {chunk.start} to {chunk.stop - 1}"
 
 
 def _digests(learners: list[list[Learner]], pairs: Pairs, study: Study) -> Part:
@@ -230,12 +236,13 @@ def _digests(learners: list[list[Learner]], pairs: Pairs, study: Study) -> Part:
 def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: range) -> Part:
     """ "scores" of trials `chunk`, ``(A, 2, B, T)``: in, then out, NaN where not "usable", ``(B, T)``."""
     study, scorers = shared
-    pairs = simulate(study, _TRIAL, chunk, released=True)
-    scores = np.full((len(scorers), 2, *pairs.usable.shape), np.nan)
-    for t in range(len(study.targets)):
-        releases = pairs.trials(t, study)
-        for a, row in enumerate(scorers):
-            scores[a][:, pairs.usable[:, t], t] = row[t].score(releases)
+    with noted(_numbers("trials", chunk)):
+        pairs = simulate(study, _TRIAL, chunk, released=True)
+        scores = np.full((len(scorers), 2, *pairs.usable.shape), np.nan)
+        for t in range(len(study.targets)):
+            releases = pairs.trials(t, study)
+            for a, row in enumerate(scorers):
+                scores[a][:, pairs.usable[:, t], t] = row[t].score(releases)
     return {"scores": scores, "usable": pairs.usable}
 
 

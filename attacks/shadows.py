@@ -25,6 +25,7 @@ from ..mechanisms import (
     filtered,
 )
 from .attack import Releases, Shadows
+from .engine import noted
 from .pair_moments import is_markov, posterior_moments
 from .populations import Draw
 from .study import Study
@@ -125,12 +126,13 @@ def _sampled(study: Study, purpose: int, chunk: range, draw: Draw, usable: NDArr
     for b, rng in enumerate(_own_rngs(study, purpose, chunk)):
         other = Record(draw.other[b], float(draw.other_response[b]))
         out: Array | None = None
-        for t in np.flatnonzero(usable[b]):
-            points = study.points if study.whole else study.seen[t : t + 1]
-            paths[0, b, t] = _release(study, draw, b, study.targets.record(int(t)), points, rng)
-            if out is None or not study.whole:
-                out = _release(study, draw, b, other, points, rng)
-            paths[1, b, t] = out
+        with noted(f"in pair {chunk[b]}"):
+            for t in np.flatnonzero(usable[b]):
+                points = study.points if study.whole else study.seen[t : t + 1]
+                paths[0, b, t] = _release(study, draw, b, study.targets.record(int(t)), points, rng)
+                if out is None or not study.whole:
+                    out = _release(study, draw, b, other, points, rng)
+                paths[1, b, t] = out
     return paths
 
 

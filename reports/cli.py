@@ -6,9 +6,8 @@ import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
-import click
 import numpy as np
 import typer
 from rich.console import Console
@@ -271,23 +270,36 @@ def main() -> None:
         if status == _INTERRUPTED:  # typer has turned Ctrl-C into a status
             raise KeyboardInterrupt
         sys.exit(status)
-    except click.ClickException as error:
-        _fail(f"{error.format_message()} (see gpleak --help)")
-    except (KeyboardInterrupt, click.Abort):
-        left = "the same command goes on where it was" if _Interrupt.kept else "nothing was written"
-        print(f"gpleak: interrupted: {left}", file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+    except KeyboardInterrupt:
+        _interrupted()
     except (InputError, NumericalError) as error:
-        _fail(str(error))
+        _fail(f"{error}{_place(error)}")
     except MemoryError:
         _fail("out of memory: use fewer points, replacements or paths")
     except Exception as error:
+        # What the command line's parser raises; typer may bring its own copy of click, whose classes are others.
+        if type(error).__name__ == "Abort":
+            _interrupted()
+        if (usage := getattr(error, "format_message", None)) is not None:
+            _fail(f"{usage()} (see gpleak --help)")
         if os.environ.get("GPLEAK_DEBUG"):
             raise
         # The text of a foreign exception may quote private values: only its kind is shown.
-        _fail(f"failed with an unexpected {type(error).__name__}: set GPLEAK_DEBUG=1 to see where")
+        _fail(f"failed with an unexpected {type(error).__name__}{_place(error)}: set GPLEAK_DEBUG=1 to see where")
 
 
-def _fail(message: str) -> None:
+def _place(error: Exception) -> str:
+    """Where in the work it happened: the innermost place first."""
+    notes = getattr(error, "__notes__", [])
+    return f" ({', '.join(notes)})" if notes else ""
+
+
+def _interrupted() -> NoReturn:
+    left = "the same command goes on where it was" if _Interrupt.kept else "nothing was written"
+    print(f"gpleak: interrupted: {left}", file=sys.stderr)
+    sys.exit(_INTERRUPTED)
+
+
+def _fail(message: str) -> NoReturn:
     print(f"gpleak: error: {' '.join(message.split())}", file=sys.stderr)
     sys.exit(2)

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from outside import ByScikitLearn
 from support import audit_plan, random_data, release
 
 from gpleak.attacks import Lira, Serial, Store
@@ -285,3 +286,46 @@ def test_the_last_bit_of_the_data_decides():
     responses[3] = np.nextafter(responses[3], 2.0)
     other = dataclasses.replace(subject, data=Dataset(subject.data.covariates, responses))
     assert about(subject, PLAN)["data"] != about(other, PLAN)["data"]
+
+
+class FailsLate(ByScikitLearn):
+    """Its sampler fails when it has been asked often, and quotes a private value."""
+
+    asked, patience = 0, 2200
+
+    def sampler(self, data, points):
+        type(self).asked += 1
+        if self.asked > self.patience:
+            raise ValueError(f"not again: {data.responses[0]}")
+        return super().sampler(data, points)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_failure_in_a_chunk_says_where_and_keeps_the_others(tmp_path):
+    """The shadow is named; what was finished before is there for the next run."""
+    FailsLate.asked = 0
+    subject = dataclasses.replace(subject_of(), mechanism=FailsLate(release(25)))
+    plan = PLAN.model_copy(update={"adversaries": ["core", "lira"], "trials": 50})
+    with pytest.raises(ValueError, match="not again") as error:
+        run_audit(subject, plan, compute=SERIAL, keep=tmp_path)
+    pair, chunk = error.value.__notes__
+    number = int(re.fullmatch(r"in pair (\d+)", pair)[1])
+    first, last = map(int, re.fullmatch(r"in shadow pairs (\d+) to (\d+)", chunk).groups())
+    assert first <= number <= last
+    assert len(list(tmp_path.glob("shadow-*.chunk"))) >= 1
+
+
+def test_a_failure_on_the_command_line_shows_its_place_and_no_value(folder):
+    (folder / "late.py").write_text(
+        "from gpleak import ExactPosterior\n"
+        "class Late(ExactPosterior):\n"
+        "    def sampler(self, data, points):\n"
+        "        raise ValueError(f'private {data.responses[0]}')\n"
+    )
+    changes = ["--allow-code", "--set", "release.mechanism=late:Late", "--set", "audit.adversaries=['lira']"]
+    done = subprocess.run(command(folder, *changes), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "gpleak: error: failed with an unexpected ValueError (in pair 0, in shadow pairs 0 to 63): "
+        "set GPLEAK_DEBUG=1 to see where\n"
+    )
