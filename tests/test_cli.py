@@ -377,3 +377,32 @@ def test_worst_prints_a_pair_that_anyone_can_check():
     foreign = run("worst", jump, "--allow-code", "--set", "release.mechanism=outside:ByScikitLearn", PYTHONPATH=tests)
     assert foreign.returncode == 2
     assert "gpleak's own mechanisms only" in foreign.stderr
+
+
+def test_a_log_says_where_the_run_is_once_a_minute():
+    """Nothing of a short run; then one line a minute with rate, remaining time and workers. --quiet: nothing."""
+    import io
+
+    from rich.console import Console
+
+    from gpleak.reports.console import _Lines, progress_bar
+
+    clock, shown = [0.0], io.StringIO()
+    lines = _Lines(Console(file=shown), now=lambda: clock[0])
+    for second in range(0, 200, 5):
+        clock[0] = float(second)
+        lines.advance(second, 1000, 2)
+    assert shown.getvalue().splitlines() == [
+        "gpleak: attacks: 60 of 1000 chunks, 1/s on 2 worker(s), about 16 minutes left",
+        "gpleak: attacks: 120 of 1000 chunks, 1/s on 2 worker(s), about 15 minutes left",
+        "gpleak: attacks: 180 of 1000 chunks, 1/s on 2 worker(s), about 14 minutes left",
+    ]
+    with progress_bar(Console(file=shown, quiet=True, force_terminal=True)) as progress:
+        progress(1, 2, 1)
+    assert len(shown.getvalue().splitlines()) == 3
+
+
+def test_only_the_record_is_printed_when_json_is_asked_for(tmp_path):
+    done = audit(tmp_path, *CORE, "--set", "audit.trials=2000", "--json", "--verbose")
+    assert json.loads(done.stdout) == json.loads((tmp_path / "audit.json").read_text())
+    assert all(line.startswith("gpleak: ") for line in done.stderr.splitlines())
