@@ -1,11 +1,11 @@
 """The core adversary: knows every other record and asks which of two records completes the dataset."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..mechanisms import Array, Contrast, Dataset, Mechanism, Sampler
+from ..mechanisms import Array, Contrast, Dataset, InputError, Mechanism, Sampler
 from .engine import CHUNK_SECONDS, Engine, Part, noted
 from .scores import Scores
 
@@ -13,7 +13,7 @@ _VALUES_AT_ONCE = 1 << 22  # 32 MiB of released values
 _RELEASE = 1  # first key of a seed, as in audit/run.py; then the attacked row, the hypothesis and the block
 _BLOCK = 1000  # trials of one seed
 _MOST_BLOCKS = 1000  # of a chunk: its scores are held and sent at once
-_SPAN = 10**12  # numbers of the trials against one target
+_SPAN = 10**12  # numbers of the trials against one row
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,13 @@ class CoreAttack:
             engine: Where the work is done.
             finished: Called after each chunk.
         """
-        chunks = core_chunks(self.mechanism, len(self.rows), trials=trials)
+        chunks = core_chunks(self.mechanism, self.rows, trials=trials)
         parts = engine.map(_core_chunk, self, chunks, finished)
-        found: list[list[CoreScores]] = [[] for _ in self.rows]
+        found: dict[int, list[CoreScores]] = {row: [] for row in self.rows}
         for chunk, part in zip(chunks, parts, strict=True):
             scores = Scores(part["member"], part["nonmember"])
             found[chunk.start // _SPAN].append(CoreScores(scores, float(part["jitter"])))
-        return [_joined(own) for own in found]
+        return [_joined(own) for own in found.values()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class CoreScores:
     jitter: float
 
 
-def core_chunks(mechanism: Mechanism, targets: int, *, trials: range) -> list[range]:
-    """Chunks of trials, target by target: numbers of trials, of which each target has a span of its own.
+def core_chunks(mechanism: Mechanism, rows: Sequence[int], *, trials: range) -> list[range]:
+    """Chunks of trials, target by target: numbers of trials, of which each row has a span of its own.
 
     Chunks begin at fixed numbers, so that those of more trials are the same ones and some more.
     """
@@ -72,8 +72,8 @@ def core_chunks(mechanism: Mechanism, targets: int, *, trials: range) -> list[ra
     size = _BLOCK * max(1, min(round(worth / _BLOCK), _MOST_BLOCKS))
     starts = range(trials.start // size * size, trials.stop, size)
     return [
-        range(target * _SPAN + max(start, trials.start), target * _SPAN + min(start + size, trials.stop))
-        for target in range(targets)
+        range(row * _SPAN + max(start, trials.start), row * _SPAN + min(start + size, trials.stop))
+        for row in rows
         for start in starts
     ]
 
@@ -105,13 +105,15 @@ def _blocks(trials: range) -> list[range]:
 
 def _core_chunk(attack: CoreAttack, chunk: range) -> Part:
     """Scores of some trials against one target, "member" and "nonmember", and the "jitter" that a sampler added."""
-    target = chunk.start // _SPAN
-    trials = range(chunk.start - target * _SPAN, chunk.stop - target * _SPAN)
-    row = attack.rows[target]
+    row = chunk.start // _SPAN
+    trials, target = range(chunk.start - row * _SPAN, chunk.stop - row * _SPAN), attack.rows.index(row)
     with noted(f"in trials {trials.start} to {trials.stop - 1} against record {row}"):
         contrast = attack.mechanism.contrast(attack.data, row, attack.replacements.record(target))
         samplers = [attack.mechanism.sampler(data, contrast.points) for data in (attack.data, contrast.neighbour)]
         sides: list[list[Array]] = [[], []]
+        if any(block.start % _BLOCK for block in _blocks(trials)):
+            for sampler in samplers:
+                _check_prefix(sampler, attack)
         for block in _blocks(trials):
             for side, sampler in enumerate(samplers):
                 key = (_RELEASE, row, side, block.start // _BLOCK)
@@ -120,6 +122,18 @@ def _core_chunk(attack: CoreAttack, chunk: range) -> Part:
     member, nonmember = map(np.concatenate, sides)
     jitter = max(contrast.law.jitter, *(sampler.jitter for sampler in samplers))
     return {"member": member, "nonmember": nonmember, "jitter": np.array(jitter)}
+
+
+def _check_prefix(sampler: Sampler, attack: CoreAttack) -> None:
+    """Trials that begin within a block rest on the rule that a release does not depend on how many are asked for."""
+    paths, seeds = attack.mechanism.release.paths, np.random.SeedSequence(attack.seed)
+    whole = sampler.draw(3, paths=paths, rng=np.random.default_rng(seeds))
+    rng = np.random.default_rng(seeds)
+    if not np.array_equal(whole, np.concatenate([sampler.draw(1, paths=paths, rng=rng) for _ in range(3)])):
+        raise InputError(
+            "a sampler's releases depend on how many are asked for at once, so that looks would share their numbers: "
+            "draw them one after the other, or use audit.batch and audit.trials in thousands"
+        )
 
 
 def _simulate(sampler: Sampler, paths: int, contrast: Contrast, block: range, rng: np.random.Generator) -> Array:

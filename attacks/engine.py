@@ -111,6 +111,8 @@ class RayEngine:
                 try:
                     early[running.pop(done)] = ray.get(done)
                 except ray.exceptions.RayTaskError as error:
+                    if isinstance(error.cause, ray.exceptions.RayError):
+                        raise _lost(error.cause) from None
                     raise error.cause from None  # Ray's own text quotes what was captured
                 except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError):
                     raise InputError(
@@ -118,10 +120,7 @@ class RayEngine:
                         "(compute.workers), paths or points"
                     ) from None
                 except ray.exceptions.RayError as error:
-                    raise InputError(
-                        f"a chunk was lost to Ray ({type(error).__name__}): can all workers import gpleak and your "
-                        "modules? compute.workers = 'serial' does without Ray"
-                    ) from None
+                    raise _lost(error) from None
                 finished()
             yield early.pop(turn)
 
@@ -139,6 +138,13 @@ def noted(what: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(what)
         raise
+
+
+def _lost(error: Exception) -> InputError:
+    return InputError(
+        f"a chunk was lost to Ray ({type(error).__name__}): can all workers import gpleak and your modules, and is "
+        "there enough memory? compute.workers = 'serial' does without Ray"
+    )
 
 
 def _stored(shared: Any) -> Any:

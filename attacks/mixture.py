@@ -32,10 +32,17 @@ class OptimalMixture:
     sees: Sees = "law"
 
     def learner(self, pilot: Shadows) -> Learner:
-        """Sums on a grid that the pilot fixes for one path; for more the shadows' laws, 32 bytes a pair."""
+        """Sums on a grid that the pilot fixes for one path; else the shadows' laws, 32 bytes a pair.
+
+        They are kept for more paths, and where no grid is fine enough: beside wide shadows there are very narrow ones.
+        """
         if not np.all(pilot.law.variance > 0):
             raise NumericalError(_NO_SPREAD)
-        return _OnGrid(_Grid.fitting(pilot.law)) if self.paths == 1 else _OfLaws(self.paths)
+        if self.paths == 1:
+            grid = _Grid.fitting(pilot.law)
+            if grid.error <= _TOLERANCE:
+                return _OnGrid(grid)
+        return _OfLaws(self.paths)
 
 
 _NO_SPREAD = "a shadow's released value has no spread: its density is not defined"

@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanisms import Dataset, InputError, Mechanism
-from .attack import Attack, Learner, Scorer
+from ..mechanisms import Array, Dataset, InputError, Mechanism
+from .attack import Attack, Learner, Releases, Scorer
 from .engine import Engine, Part, chunks_of, noted
 from .populations import Population
 from .scores import Scores
@@ -242,8 +242,28 @@ def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: ra
         for t in range(len(study.targets)):
             releases = pairs.trials(t, study)
             for a, row in enumerate(scorers):
-                scores[a][:, pairs.usable[:, t], t] = row[t].score(releases)
+                scores[a][:, pairs.usable[:, t], t] = _blind(row[t], releases, study.seed, chunk)
     return {"scores": scores, "usable": pairs.usable}
+
+
+def _blind(scorer: Scorer, releases: Releases, seed: int, chunk: range) -> Array:
+    """Scores ``(2, B)`` from a scorer that sees members and nonmembers in one heap, in an order that tells nothing.
+
+    Raises:
+        InputError: The score of a release depends on which others are scored with it: a bound would not hold.
+    """
+    paths = releases.paths.reshape(-1, *releases.paths.shape[2:])
+    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_TRIAL, chunk.start, 0, 0))).permutation(
+        len(paths)
+    )
+    scores = np.empty(len(paths))
+    scores[order] = scorer.score(Releases(paths[order], releases.at))
+    if chunk.start == 0:
+        few = slice(0, 7)
+        alone = np.asarray(scorer.score(Releases(paths[few], releases.at)))
+        if not np.allclose(alone, scores[few], rtol=1e-6, atol=1e-9, equal_nan=True):
+            raise InputError("the score of a release depends on which others are scored with it: score each on its own")
+    return scores.reshape(releases.paths.shape[:2])
 
 
 def _named(name: int | None, work: Callable[[], _T]) -> _T:

@@ -31,6 +31,7 @@ from .populations import Draw
 from .study import Study
 
 BLOCK = 64  # pairs of one seed
+_MOST_NORMALS = 1 << 18  # drawn at once for a block
 _MARKOV_PATHS = (ExactPosterior, Noised, Centred)
 
 
@@ -99,8 +100,12 @@ def simulate(study: Study, purpose: int, chunk: range, *, released: bool) -> Pai
     if study.whole or type(study.mechanism) not in OWN:
         return Pairs(law, usable, _sampled(study, purpose, chunk, draw, usable))
     # The value's own law is what our samplers draw from; any other is asked for samples.
-    shape = (BLOCK, 2, len(study.targets), study.mechanism.release.paths)
-    normal = np.concatenate([rng.standard_normal(shape)[cut] for rng, cut in zip(rngs, cuts, strict=True)])
+    shape = (2, len(study.targets), study.mechanism.release.paths)
+    if np.prod(shape) * BLOCK <= _MOST_NORMALS:
+        whole = (rng.standard_normal((BLOCK, *shape)) for rng in rngs)
+        normal = np.concatenate([block[cut] for block, cut in zip(whole, cuts, strict=True)])
+    else:  # of many targets or paths a chunk may be less than a block
+        normal = np.stack([rng.standard_normal(shape) for rng in _own_rngs(study, purpose, chunk)])
     values = law.mean[..., None] + np.sqrt(law.variance)[..., None] * normal.swapaxes(0, 1)
     return Pairs(law, usable, values[..., None])
 

@@ -137,7 +137,7 @@ def running(
     if campaign.core is not None:
         targets = len(campaign.core.rows)
         seconds += core_seconds(mechanism, targets, trials=plan.trials)
-        total += sum(len(core_chunks(mechanism, targets, trials=look)) for look in looks)
+        total += sum(len(core_chunks(mechanism, campaign.core.rows, trials=look)) for look in looks)
     if (aim := campaign.population) is not None:
         attacks, targets = aim.attacks, len(aim.names)
         seconds += population_seconds(mechanism, attacks, targets, shadows=plan.shadows, trials=plan.trials)

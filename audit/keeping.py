@@ -1,15 +1,19 @@
 """A resumable run: what a folder of finished chunks belongs to, and whether this run may go on with it."""
 
 import hashlib
+import inspect
 import json
+import pickle
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import __version__
-from ..attacks import Jump, Pool, Store, write_private
-from ..mechanisms import Array, Dataset, InputError, Release
+from ..attacks import Store, write_private
+from ..mechanisms import OWN, Array, Dataset, InputError, Release
 from .build import Subject
 from .config import AuditPlan
 
@@ -47,23 +51,25 @@ def _described(points: Array) -> dict[str, Any]:
 def about(subject: Subject, plan: AuditPlan) -> dict[str, Any]:
     """Everything that scores depend on, flat, as plain values: public parameters, and hashes of what is private.
 
-    The number of trials is not among them: more trials reuse the old ones. What an outsider's class does is known by
-    its name alone.
+    The number of trials is not among them: more trials reuse the old ones. Code from outside counts by the source file
+    of its class and by its state, but not by what it imports; gpleak itself by its version and its sources.
+
+    Raises:
+        InputError: A state cannot be pickled, so that nobody could say whether it has changed.
     """
-    population = subject.population
-    outsiders = {
-        name: f"{type(attack).__module__}:{type(attack).__qualname__}" for name, attack in subject.outsiders.items()
-    }
+    mechanism, population = subject.mechanism, subject.population
+    kernel = mechanism.release.kernel
     known = {
         "gpleak": __version__,
-        "mechanism": _class_of(subject.mechanism),
+        "gpleak's sources": _own_sources(),
+        "libraries": {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        "mechanism": _class_of(mechanism) if type(mechanism) in OWN else _identity(mechanism),
         "data": None if subject.data is None else _hash(subject.data),
-        "population": population.name if isinstance(population, Jump) else None,
-        "population.label_noise": population.label_noise if isinstance(population, Jump) else None,
-        "population.file": _hash(population.data) if isinstance(population, Pool) else None,
-        **{f"release.{key}": value for key, value in release_record(subject.mechanism.release).items()},
+        "population": None if population is None else _identity(population),
+        **{f"release.{key}": value for key, value in release_record(mechanism.release).items()},
+        "release.kernel's values": _identity(kernel),
         **{f"audit.{key}": value for key, value in plan.model_dump(mode="json", include=_SCORED).items()},
-        "audit.adversaries from outside": outsiders or None,
+        "audit.adversaries from outside": {name: _identity(one) for name, one in subject.outsiders.items()} or None,
     }
     plain: dict[str, Any] = json.loads(json.dumps(known))
     return plain
@@ -85,7 +91,10 @@ def open_store(folder: Path, subject: Subject, plan: AuditPlan, *, fresh: bool) 
     path = folder / _ABOUT
     try:
         if fresh:
-            for chunk in folder.glob("*.chunk"):
+            for chunk in (
+                *folder.glob("*.chunk"),
+                *folder.glob(".*.chunk.*"),
+            ):  # and what a killed run left half-written
                 chunk.unlink()
         elif path.exists():
             _compare(folder, _read(path), now)
@@ -112,8 +121,8 @@ def _compare(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
         return
     first = differ[0]
     said = f"{first} was {_brief(then.get(first))} and is {_brief(now.get(first))}"
-    if first == "data":
-        said = "the records differ"
+    if first in ("data", "population", "mechanism") and then.get(first) and now.get(first):
+        said = {"data": "the records differ"}.get(first, f"the {first}'s code or state differs")
     more = f"; also {', '.join(differ[1:4])}{' and more' if len(differ) > 4 else ''}" if len(differ) > 1 else ""
     raise InputError(
         f"{folder}: holds the chunks of another run: {said}{more}: start over with --fresh, or choose another folder "
@@ -128,6 +137,31 @@ def _brief(value: Any) -> str:
 
 def _class_of(thing: object) -> str:
     return f"{type(thing).__module__}:{type(thing).__qualname__}"
+
+
+def _identity(thing: object) -> str:
+    """Class, source file and state."""
+    try:
+        state = hashlib.sha256(pickle.dumps(thing)).hexdigest()
+    except Exception as error:
+        raise InputError(
+            f"{_class_of(thing)} cannot be pickled ({type(error).__name__}): nobody could say whether kept chunks are "
+            "still right, so audit it without a folder for them"
+        ) from None
+    try:
+        source = hashlib.sha256(Path(inspect.getfile(type(thing))).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        source = "unknown"
+    return f"{_class_of(thing)}, source {source}, state {state}"
+
+
+@lru_cache(maxsize=1)
+def _own_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
+        if path.relative_to(Path(__file__).parents[1]).parts[0] in ("mechanisms", "attacks", "audit"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _hash(data: Dataset) -> str:

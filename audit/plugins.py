@@ -36,10 +36,10 @@ def load_outside(name: str, *, group: str, key: str, folder: Path, allow_code: b
     if not allow_code:
         raise InputError(f"{key} = {name!r}: would run code from outside gpleak; read it first, then pass --allow-code")
     module, _, attribute = registered(group).get(name, name).partition(":")
-    sys.path.insert(0, str(folder.resolve()))
+    # It stays there: workers take over this process's path, and must find the same module.
+    if (place := str(folder.resolve())) not in sys.path:
+        sys.path.insert(0, place)
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"{key} = {name!r}: cannot be loaded ({error})") from None
-    finally:
-        sys.path.pop(0)

@@ -42,7 +42,8 @@ def choose_population(subject: Subject, targets: list[int], attacks: tuple[Attac
     if isinstance(population, Pool):
         same = (population.data.covariates[:, None] == records.covariates).all(axis=-1)
         same &= population.data.responses[:, None] == records.responses
-        pool = Pool(population.data, np.flatnonzero(~same.any(axis=1)), population.name)
+        left = np.setdiff1d(population.rows, np.flatnonzero(same.any(axis=1)))
+        pool = Pool(population.data, left, population.name)
         return PopulationAim(attacks, pool, records, None, names)
     if population is not None:
         return PopulationAim(attacks, population, records, None, names)

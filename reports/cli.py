@@ -84,6 +84,8 @@ def audit(
 
     With --out, finished chunks are kept: the same command goes on where it was interrupted.
     """
+    if fresh and out is None:
+        raise InputError("--fresh needs the folder to start over in: add --out DIR")
     if quiet and verbose:
         raise InputError("--quiet and --verbose contradict each other: give one of them")
     logging.getLogger("gpleak").setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
@@ -92,7 +94,7 @@ def audit(
     keep = None if out is None else out / "chunks"
     out = out or Path("gpleak-out")
     _make_folder(out)
-    _Interrupt.kept = keep is not None
+    _Interrupt.kept, _Interrupt.fresh = keep is not None, fresh
     with progress_bar(Console(stderr=True, quiet=quiet)) as progress:
 
         def tell(done: int, total: int, workers: int) -> None:
@@ -218,7 +220,7 @@ def sweep(
     """Audit every combination of values: sweep.csv, figures, a record each. The same command goes on where it was."""
     planned = plan_sweep(config, vary, overrides, allow_code=allow_code)
     _make_folder(out)
-    _Interrupt.kept = True
+    _Interrupt.kept, _Interrupt.fresh = True, fresh
 
     def tell(*_: object, **__: object) -> None:
         if _Interrupt.seen:
@@ -251,7 +253,8 @@ class _Interrupt:
     """Remembers Ctrl-C: the exception is lost where it is raised inside a library's callback from C."""
 
     seen = False
-    kept = False  # whether finished chunks are kept
+    kept = False  # whether finished chunks are kept,
+    fresh = False  # and whether the same command would remove them
 
     @classmethod
     def handle(cls, *_: object) -> None:
@@ -295,7 +298,8 @@ def _place(error: Exception) -> str:
 
 
 def _interrupted() -> NoReturn:
-    left = "the same command goes on where it was" if _Interrupt.kept else "nothing was written"
+    going_on = f"the same command {'without --fresh ' if _Interrupt.fresh else ''}goes on where it was"
+    left = going_on if _Interrupt.kept else "nothing was written"
     print(f"gpleak: interrupted: {left}", file=sys.stderr)
     sys.exit(_INTERRUPTED)
 

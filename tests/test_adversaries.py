@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ from outside_attack import Broken, Mean, Nothing
 from support import audit_plan, random_data, release
 
 from gpleak import matern32
-from gpleak.attacks import Attack, Jump, Lira, OptimalMixture, WholePath
+from gpleak.attacks import Attack, Jump, Lira, OptimalMixture, Pool, WholePath
 from gpleak.audit import ComputeConfig, Subject, build_subject, load_config, run_audit
 from gpleak.audit.adversaries import population_attacks
+from gpleak.audit.targets import choose_population
 from gpleak.mechanisms import Bounded, Centred, Domain, ExactPosterior, InputError, Noised, exponential
 from gpleak.reports.html import compare, render_report
 from gpleak.reports.record import as_record
@@ -154,3 +157,119 @@ def test_the_report_compares_them():
     assert "Lira: online: log p_in - log p_out" in text
     assert "bytes a shadow" in text
     assert "Adversaries compared" not in render_report(audited(subject_of(), "population"))
+
+
+class Peeks(Mean):
+    """It centres the scores of all releases that it is given at once, members first."""
+
+    def fit(self, *_):
+        class Centred:
+            notes = ()
+
+            def score(self, features):
+                return features[:, 0] - features[: len(features) // 2, 0].mean()
+
+        return Centred()
+
+
+class Order(Mean):
+    """It scores the first half of what it is given higher."""
+
+    def fit(self, *_):
+        class First:
+            notes = ()
+
+            def score(self, features):
+                return np.where(np.arange(len(features)) < max(len(features) // 2, 7), 1.0, 0.0)
+
+        return First()
+
+
+def test_a_scorer_learns_nothing_from_the_others():
+    """Members and nonmembers come in one heap: the order tells nothing, and scores must not depend on the company."""
+    with pytest.raises(InputError, match="depends on which others are scored with it"):
+        audited(subject_of(outsiders={"a:b": Peeks(release(25))}), "a:b")
+    with pytest.raises(InputError, match="depends on which others are scored with it"):
+        audited(subject_of(outsiders={"a:b": Order(release(25))}), "a:b")
+
+
+def test_rows_that_may_not_be_drawn_are_not():
+    data = random_data(np.random.default_rng(97), 40, 1)
+    public = Pool(data, np.arange(3, 20), "file")
+    subject = Subject(data, ExactPosterior(release(40)), Bounded(), public)
+    aim = choose_population(subject, [5, 30], ())
+    assert aim.population.rows.tolist() == [3, 4, *range(6, 20)]
+
+
+class Interleaved(ExactPosterior):
+    """Draws all paths first and then something else: releases depend on how many are asked for."""
+
+    def sampler(self, data, points):
+        inner = super().sampler(data, points)
+
+        class Sampler:
+            jitter = 0.0
+
+            def draw(self, releases, *, paths, rng):
+                drawn = inner.draw(releases, paths=paths, rng=rng)
+                return drawn + 1e-3 * rng.standard_normal(drawn.shape)
+
+        return Sampler()
+
+
+def test_looks_do_not_share_numbers():
+    """A sampler that breaks the rule of its protocol is refused where looks begin within a block of a thousand."""
+    subject = subject_of(Interleaved)
+    with pytest.raises(InputError, match="depend on how many are asked for at once"):
+        audited(subject, "core", trials=1500, batch=500, claimed_epsilon=100.0)
+    assert audited(subject, "core", trials=2000, batch=1000, claimed_epsilon=100.0).attacks
+    assert audited(subject_of(), "core", trials=1500, batch=500, claimed_epsilon=100.0).attacks
+
+
+def test_workers_find_the_module_beside_the_configuration(tmp_path, monkeypatch):
+    """Not one of the same name in the working directory."""
+    beside, here = tmp_path / "beside", tmp_path / "here"
+    for folder, value in ((beside, "0.25"), (here, "-7.0")):
+        folder.mkdir()
+        (folder / "neighbour.py").write_text(
+            "import numpy as np\nfrom gpleak.attacks import FeatureAttack\n"
+            f"VALUE = {value}\n"
+            "class Fit:\n    notes = (str(VALUE),)\n"
+            "    def score(self, features):\n        return features[:, 0] * VALUE\n"
+            "class Own(FeatureAttack):\n    name, sees = 'own', 'values'\n"
+            "    def __init__(self, release): pass\n"
+            "    def features(self, releases):\n        return releases.values.mean(axis=-1, keepdims=True) * VALUE\n"
+            "    def fit(self, member, nonmember):\n        return Fit()\n"
+        )
+    (beside / "audit.toml").write_text(
+        CONFIG.replace("NAME", "neighbour:Own") + "shadows = 600\ntrials = 200\nsearch = false\nfidelity = 0\n"
+    )
+    monkeypatch.chdir(here)
+    records = []
+    for workers in ("serial", "1"):
+        out = tmp_path / workers
+        command = [
+            sys.executable,
+            "-m",
+            "gpleak",
+            "audit",
+            str(beside / "audit.toml"),
+            "--allow-code",
+            "--out",
+            str(out),
+        ]
+        command += ["--set", f"compute.workers={workers}", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        records.append(json.loads(done.stdout)["attacks"])
+    assert records[0] == records[1]
+    assert records[0][0]["notes"] == ["0.25"]
+
+
+def test_shadows_too_narrow_for_a_grid_are_kept_as_they_are():
+    """At ridge 1e-4 no grid of a few thousand nodes is right to 1e-4: the laws are kept, and the score is exact."""
+    stated = release(10, kernel=exponential(1.0), ridge=1e-4, scale=1.0, domain=Domain([[0.0, 1.0]]))
+    subject = Subject(None, ExactPosterior(stated), Bounded(), Jump())
+    (attack,) = audited(subject, "population", shadows=500).attacks
+    assert attack.kept == 32 * 500
+    assert attack.notes == ()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import importlib
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ import pytest
 from outside import ByScikitLearn
 from support import audit_plan, random_data, release
 
-from gpleak.attacks import Lira, Serial, Store
+from gpleak.attacks import Jump, Lira, Pool, Serial, Store
 from gpleak.audit import ComputeConfig, Subject, run_audit
 from gpleak.audit.keeping import about
 from gpleak.mechanisms import Bounded, Dataset, ExactPosterior, InputError
@@ -101,6 +102,12 @@ def test_another_run_is_refused_with_the_difference_named(tmp_path):
         (subject_of(), PLAN.model_copy(update={"seed": 1, "delta": 1e-4}), r"audit\.delta was .* also audit\.seed"),
         (other_data, PLAN, r"the records differ"),
         (dataclasses.replace(subject_of(), outsiders={"a:b": Lira()}), PLAN, "from outside was null and is"),
+        (dataclasses.replace(subject_of(), population=Jump(0.5)), PLAN, "population was null and is"),
+        (
+            dataclasses.replace(subject_of(), mechanism=ByScikitLearn(release(25))),
+            PLAN,
+            "the mechanism's code or state",
+        ),
     ):
         with pytest.raises(InputError, match=message) as error:
             run_audit(subject, plan, compute=SERIAL, keep=tmp_path)
@@ -328,4 +335,52 @@ def test_a_failure_on_the_command_line_shows_its_place_and_no_value(folder):
     assert done.stderr == (
         "gpleak: error: failed with an unexpected ValueError (in pair 0, in shadow pairs 0 to 63): "
         "set GPLEAK_DEBUG=1 to see where\n"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Sloped:
+    """A population of one's own."""
+
+    slope: float
+    name: str = "sloped"
+
+    def draw(self, rng, count, *, core):
+        raise NotImplementedError
+
+
+def test_code_and_state_from_outside_are_part_of_the_run(tmp_path, monkeypatch):
+    """Another option of an attack, another parameter or subset of a population, an edited source file."""
+    data = random_data(np.random.default_rng(96), 30, 1)
+
+    def identity(**changes):
+        return about(dataclasses.replace(subject_of(), **changes), PLAN)
+
+    for one, other in (
+        ({"outsiders": {"a:b": Lira()}}, {"outsiders": {"a:b": Lira("gaussian")}}),
+        ({"population": Sloped(1.0)}, {"population": Sloped(2.0)}),
+        ({"population": Pool(data, np.arange(30), "file")}, {"population": Pool(data, np.arange(20), "file")}),
+        ({"population": Pool(data, np.arange(30), "file")}, {"population": Sloped(1.0)}),
+    ):
+        assert identity(**one) == identity(**one)
+        assert identity(**one) != identity(**other)
+    monkeypatch.syspath_prepend(tmp_path)
+    written = []
+    for line in ("sign = 1", "sign = -1"):
+        (tmp_path / "edited.py").write_text(f"class Edited:\n    {line}\n")
+        sys.modules.pop("edited", None)
+        importlib.invalidate_caches()
+        edited = importlib.import_module("edited")
+        written.append(identity(outsiders={"edited:Edited": edited.Edited()}))
+    assert written[0] != written[1]
+    with pytest.raises(InputError, match="cannot be pickled"):
+        identity(outsiders={"a:b": lambda: None})
+
+
+def test_fresh_needs_a_folder():
+    command = [sys.executable, "-m", "gpleak", "audit", "examples/king_county/audit.toml", "--fresh"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "gpleak: error: --fresh needs the folder to start over in: add --out DIR\n",
     )
