@@ -6,7 +6,7 @@ record and replacement anywhere, every response at +-M. (Given the places, the m
 responses and the profile is quasi-convex in them, so that nothing between -M and M leaks more.)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ _STARTS, _ROUNDS, _CHILDREN, _ELITE, _PROFILED = 2048, 30, 384, 16, 72
 _POLISHING, _POLISHED, _POLISHERS = 50, 32, 3
 _WIDEST, _NARROWEST, _FINEST = 0.2, 3e-3, 3e-6  # step sizes, in sides of the domain
 _WORK = 6e6  # numbers in the kernel matrices of one generation
+_NUMBERS = [field.name for field in fields(PairLaw) if field.name != "jitter"]
 _MOST_SEPARATE = 400  # separate records are searched one by one; with more of them a generation takes too long
 
 
@@ -135,8 +136,8 @@ def worst_pair(mechanism: Mechanism, regime: Regime, delta: float, *, seed: int 
 class _Judge:
     """One chain of populations: ranks pairs by their delta at an epsilon that follows the best one.
 
-    Most pairs are dismissed by their Chernoff bound, a twentieth of the work of a profile. The epsilon makes one Newton
-    step a generation; it only ranks, and what is reported is solved at the end.
+    Most pairs are dismissed by their Chernoff bound, a small part of the work of a profile. The epsilon makes one
+    Newton step a generation; it only ranks, and what is reported is solved at the end.
     """
 
     def __init__(self, setting: Setting, delta: float) -> None:
@@ -172,8 +173,8 @@ class _Judge:
         index = np.flatnonzero(fine)
         if not len(index):
             return candidates[:0]
-        both = quadratic_form(law[index]), quadratic_form(law[index].swapped())
-        form = QuadraticForm(*(np.concatenate([getattr(one, name) for one in both]) for name in ("curvature", "shift")))
+        sides = [[getattr(side, name)[index] for name in _NUMBERS] for side in (law, law.swapped())]
+        form = quadratic_form(PairLaw(*map(np.concatenate, zip(*sides, strict=True))))
         of = np.concatenate([index, index])
         ceiling = np.nan_to_num(chernoff_epsilon(form, self.target, paths=self.paths), posinf=0.0)
         first = np.argsort(np.where(of < elite, -np.inf, -ceiling), kind="stable")[:_PROFILED]
