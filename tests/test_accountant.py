@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-import subprocess
+import signal
 import sys
 from pathlib import Path
 
@@ -63,6 +63,7 @@ from gpleak.mechanisms import (
     smallest_fnr,
     trade_off_at,
 )
+from gpleak.reports.cli import main
 
 ROOT = Path(__file__).parent.parent
 
@@ -468,15 +469,34 @@ def test_trade_off_curve_against_draws(paths):
         assert np.mean(ratios[1] > t) == pytest.approx(curve.fpr[i], abs=6 * 0.5 / math.sqrt(count))
 
 
-def run(*arguments):
-    command = [sys.executable, "-m", "gpleak", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What a process would have left: test_cli.py starts real ones."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command in this process: no second for the libraries to load, and a supremum is searched for once."""
+
+    def command(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gpleak", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Done(int(end.value.code), *capsys.readouterr())
+
+    handler = signal.getsignal(signal.SIGINT)
+    yield command
+    signal.signal(signal.SIGINT, handler)
 
 
 JUMP = ROOT / "examples" / "jump" / "audit.toml"
 
 
-def test_certify_prints_strict_json_without_data():
+def test_certify_prints_strict_json_without_data(run):
     done = run("certify", JUMP, "--json", "--set", "release.mechanism=centred", "--solve", "ridge", "--epsilon", "3")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout, parse_constant=pytest.fail)
@@ -491,7 +511,7 @@ def test_certify_prints_strict_json_without_data():
     assert record["release"]["records"] == 10
 
 
-def test_certify_says_infeasible_and_refuses_nonsense():
+def test_certify_says_infeasible_and_refuses_nonsense(run):
     done = run("certify", JUMP, "--solve", "scale", "--epsilon", "0.1")
     assert done.returncode == 1
     assert "infeasible" in done.stdout
@@ -499,7 +519,7 @@ def test_certify_says_infeasible_and_refuses_nonsense():
     assert "add --epsilon" in run("certify", JUMP, "--solve", "ridge").stderr
 
 
-def test_curve_writes_a_picture_and_a_table(tmp_path):
+def test_curve_writes_a_picture_and_a_table(tmp_path, run):
     done = run("curve", JUMP, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "curve.csv")

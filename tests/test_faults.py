@@ -55,6 +55,6 @@ def test_a_right_twin_passes(tmp_path, name):
 
 def test_what_each_fault_looks_like(tmp_path):
     """The reason names what is odd and on which data."""
-    reasons = {name: audit(tmp_path, name)[1]["reason"] for name in ("SameNoiseInEveryPath", "NeighbourKept")}
+    reasons = {name: audit(tmp_path / name, name)[1]["reason"] for name in ("SameNoiseInEveryPath", "NeighbourKept")}
     assert "independence of paths" in reasons["SameNoiseInEveryPath"]
     assert "from the neighbouring data" in reasons["NeighbourKept"]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 from support import audit_plan, random_data, release
-from test_cli import CORE, audit
+from test_cli import CORE, EXAMPLE
 from test_sampler import FALSE_FAILURE, law_p_value
+from typer.testing import CliRunner
 
 from gpleak.audit import Subject, Verdict, certify_closed, closed_certificates, run_audit
 from gpleak.audit.gdp import epsilon_of_mu
@@ -24,6 +25,7 @@ from gpleak.mechanisms import (
     exact_epsilon,
     rbf,
 )
+from gpleak.reports.cli import app
 
 SCHEDULE = (0.5, 0.7, 1.0, 1.4, 0.9)
 
@@ -195,19 +197,11 @@ def test_what_thompson_and_the_query_refuse():
 
 @pytest.mark.parametrize("name", ["thompson", "gaussian"])
 def test_command(tmp_path, name):
-    done = audit(
-        tmp_path,
-        *CORE,
-        "--set",
-        f"release.mechanism={name}",
-        "--set",
-        "release.scale=30",
-        "--set",
-        "audit.trials=300",
-        "--set",
-        "audit.targets=1",
-    )
-    assert done.returncode in (0, 1), done.stderr
+    changes = [f"release.mechanism={name}", "release.scale=30", "audit.trials=300", "audit.targets=1"]
+    more = [part for change in changes for part in ("--set", change)]
+    arguments = ["audit", str(EXAMPLE / "audit.toml"), "--out", str(tmp_path), *CORE, *more]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code in (0, 1), done.output
     record = json.loads((tmp_path / "audit.json").read_text())
     assert record["release"]["mechanism"] == name
     assert record["certificate"]["method"] == "dominating_pair"
