@@ -52,7 +52,7 @@ def test_default_audit_is_not_refuted(default):
     assert "NOT_REFUTED" in done.stdout
     assert done.stderr == ""  # no progress bar where stderr is no terminal
     assert {path.name for path in out.iterdir()} == {"audit.json", "report.html", "chunks"}
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in out.iterdir())
+    assert all(path.stat().st_mode & 0o077 == 0 for path in out.iterdir())
 
 
 def test_record_has_the_stated_shape(default):
