@@ -1,7 +1,8 @@
 """Finished chunks on disk: a run that was interrupted goes on where it was, and more trials reuse the old ones.
 
-What is written are the arrays that a chunk returns: scores, and what attacks keep of their shadows. No record, no
-response; a file is its owner's alone, whole or not there, and carries a checksum.
+What is written are the arrays that a chunk returns: scores, and what attacks keep of their shadows. No record is among
+them, but at a tiny ridge such a statistic lies close to the target's response: a file is its owner's alone. It is whole
+or not there, and carries a checksum.
 """
 
 import hashlib
