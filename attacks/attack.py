@@ -1,5 +1,6 @@
 """What a population adversary is: something trained on shadow releases that then scores releases."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -7,6 +8,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from ..mechanisms import Array, InputError, Moments, Record
+
+_EPS = float(np.finfo(np.float64).eps)
 
 Sees = Literal["law", "values", "path"]
 
@@ -172,12 +175,7 @@ class _FeatureLearner:
     def scorer(self) -> "_FeatureScorer":
         features = np.concatenate(self.parts, axis=1)
         self.parts = [features]
-        broken = int((~np.isfinite(features)).any(axis=-1).sum())
-        if broken:
-            raise InputError(
-                f"{self.attack.name}: {broken} of {2 * features.shape[1]} shadow releases have a statistic that is "
-                "not finite: none is left out, so there is no score"
-            )
+        _refuse_broken(self.attack.name, features, "shadow releases", ": none is left out, so there is no score")
         return _FeatureScorer(self.attack, self.attack.fit(*features))
 
 
@@ -192,5 +190,18 @@ class _FeatureScorer:
 
     def score(self, releases: Releases) -> Array:
         features = np.asarray(self.attack.features(releases))
+        _refuse_broken(self.attack.name, features, "releases")
         flat = self.fitted.score(features.reshape(-1, features.shape[-1]))
         return np.asarray(flat).reshape(features.shape[:-1])
+
+
+def _refuse_broken(name: str, features: Array, what: str, remark: str = "") -> None:
+    broken = int((~np.isfinite(features)).any(axis=-1).sum())
+    if broken:
+        count = math.prod(features.shape[:-1])
+        raise InputError(f"{name}: {broken} of {count} {what} have a statistic that is not finite{remark}")
+
+
+def rounding_variance(centre: Array) -> Array:
+    """Square of the rounding error of values around `centre`: no variance of them means more. A floor for its log."""
+    return np.asarray(np.maximum(np.square(_EPS * centre), np.finfo(np.float64).tiny))

@@ -14,7 +14,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 from ..mechanisms import Array, InputError, NumericalError
-from .attack import FeatureAttack, Fitted, Learner, Releases, Sees, Shadows
+from .attack import FeatureAttack, Fitted, Learner, Releases, Sees, Shadows, rounding_variance
 
 Density = Literal["gaussian", "mixture", "kernel"]
 Mode = Literal["online", "offline", "offline_tail"]
@@ -90,7 +90,7 @@ class Lira(FeatureAttack):
             centre = values.mean(axis=-1)
             if values.shape[-1] == 1 or self.mode == "offline_tail":
                 return np.asarray(centre[..., None])
-            spread = np.maximum(values.var(axis=-1), _rounding(centre))
+            spread = np.maximum(values.var(axis=-1), rounding_variance(centre))
             return np.stack([centre, np.log(spread)], axis=-1)
 
     def fit(self, member: Array, nonmember: Array) -> Fitted:
@@ -109,7 +109,7 @@ class Lira(FeatureAttack):
         for part, statistic in zip(parts, _STATISTICS, strict=False):
             notes += [f"{statistic}: {remark}" for remark in part.remarks]
         if nonmember.shape[1] > 1:
-            equal = sum(int((side[:, 1] <= np.log(_rounding(side[:, 0]))).sum()) for side in sides)
+            equal = sum(int((side[:, 1] <= np.log(rounding_variance(side[:, 0]))).sum()) for side in sides)
             notes += [f"the values of {equal} shadow releases are equal up to rounding"] if equal else []
         return _Sum(tuple(parts), tuple(notes))
 
@@ -150,9 +150,6 @@ class _Sum:
 
     def score(self, features: Array) -> Array:
         """See `Fitted`."""
-        broken = int((~np.isfinite(features)).any(axis=-1).sum())
-        if broken:
-            raise InputError(f"lira: {broken} of {len(features)} releases have a statistic that is not finite")
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.sum([part.score(features[:, column]) for column, part in enumerate(self.parts)], axis=0)
         if not np.isfinite(scores).all():
@@ -277,8 +274,3 @@ def _kernel(z: Array, floor: float) -> _Fit:
 
 
 _FITS: dict[Density, Callable[[Array, float], _Fit]] = {"gaussian": _normal, "mixture": _mixture, "kernel": _kernel}
-
-
-def _rounding(centre: Array) -> Array:
-    """Square of the rounding error of a value."""
-    return np.asarray(np.maximum(np.square(_EPS * centre), np.finfo(np.float64).tiny))

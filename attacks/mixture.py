@@ -64,12 +64,8 @@ class _OfLaws:
         return sum(part.mean.nbytes + part.variance.nbytes for part in self.parts)
 
     def scorer(self) -> Scorer:
-        mean, variance = (np.concatenate([getattr(p, name) for p in self.parts], axis=1) for name in _NAMES)
-        self.parts = [Moments(mean, variance)]
+        self.parts = [Moments.joined(self.parts)]
         return _LawScorer(self.parts[0], self.paths)
-
-
-_NAMES = ("mean", "variance")
 
 
 @dataclass(frozen=True, eq=False)

@@ -234,7 +234,7 @@ def _digests(learners: list[list[Learner]], pairs: Pairs, study: Study) -> Part:
 
 
 def _trial_chunk(shared: tuple[Study, tuple[tuple[Scorer, ...], ...]], chunk: range) -> Part:
-    """ "scores" of trials `chunk`, ``(A, 2, B, T)``: in, then out, NaN where not "usable", ``(B, T)``."""
+    """Of trials `chunk` the "scores", ``(A, 2, B, T)``: in, then out, NaN where not "usable", ``(B, T)``."""
     study, scorers = shared
     with noted(_numbers("trials", chunk)):
         pairs = simulate(study, _TRIAL, chunk, released=True)

@@ -52,12 +52,11 @@ class Pairs:
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Pairs of several chunks side by side."""
-        mean, variance = (
-            np.concatenate([getattr(p.law, name) for p in parts], axis=1) for name in ("mean", "variance")
-        )
         paths = [part.paths for part in parts if part.paths is not None]
         usable = np.concatenate([part.usable for part in parts])
-        return cls(Moments(mean, variance), usable, np.concatenate(paths, axis=1) if paths else None)
+        return cls(
+            Moments.joined([part.law for part in parts]), usable, np.concatenate(paths, axis=1) if paths else None
+        )
 
     def of(self, target: int, study: Study) -> Shadows:
         """The usable ones of one target."""

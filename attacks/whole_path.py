@@ -13,11 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from ..mechanisms import Array, InputError
-from .attack import FeatureAttack, Fitted, Releases, Sees
+from .attack import FeatureAttack, Fitted, Releases, Sees, rounding_variance
 
 _FOLDS = 5
 _LEAST = 2 * _FOLDS  # shadows a side, two in every fold
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class WholePath(FeatureAttack):
             centre = paths.mean(axis=-2)
             parts = [centre, np.diff(centre, axis=-1)]
             if paths.shape[-2] > 1:
-                rounding = np.maximum(np.square(_EPS * centre), np.finfo(np.float64).tiny)
-                parts.append(np.log(np.maximum(paths.var(axis=-2), rounding)))
+                parts.append(np.log(np.maximum(paths.var(axis=-2), rounding_variance(centre))))
         return np.concatenate(parts, axis=-1)
 
     def fit(self, member: Array, nonmember: Array) -> Fitted:
@@ -96,9 +94,6 @@ class _Average:
 
     def score(self, features: Array) -> Array:
         """See `Fitted`."""
-        broken = int((~np.isfinite(features)).any(axis=-1).sum())
-        if broken:
-            raise InputError(f"{self.name}: {broken} of {len(features)} releases have a statistic that is not finite")
         with _one_thread():
             log_odds = [classifier.decision_function(features) for classifier in self.classifiers]
         return np.asarray(np.mean(log_odds, axis=0))

@@ -1,7 +1,6 @@
 """A resumable run: what a folder of finished chunks belongs to, and whether this run may go on with it."""
 
 import hashlib
-import inspect
 import json
 import pickle
 from functools import lru_cache
@@ -13,9 +12,10 @@ import numpy as np
 
 from .. import __version__
 from ..attacks import Store, write_private
-from ..mechanisms import OWN, Array, Dataset, InputError, Release
+from ..mechanisms import OWN, Array, Dataset, InputError, Release, brief
 from .build import Subject
 from .config import AuditPlan
+from .plugins import source_digest
 
 _ABOUT = "run.json"
 # What scores depend on.
@@ -91,10 +91,8 @@ def open_store(folder: Path, subject: Subject, plan: AuditPlan, *, fresh: bool) 
     path = folder / _ABOUT
     try:
         if fresh:
-            for chunk in (
-                *folder.glob("*.chunk"),
-                *folder.glob(".*.chunk.*"),
-            ):  # and what a killed run left half-written
+            half_written = folder.glob(".*.chunk.*")  # by a run that was killed
+            for chunk in (*folder.glob("*.chunk"), *half_written):
                 chunk.unlink()
         elif path.exists():
             _compare(folder, _read(path), now)
@@ -120,7 +118,7 @@ def _compare(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
     if not differ:
         return
     first = differ[0]
-    said = f"{first} was {_brief(then.get(first))} and is {_brief(now.get(first))}"
+    said = f"{first} was {brief(json.dumps(then.get(first)))} and is {brief(json.dumps(now.get(first)))}"
     if first in ("data", "population", "mechanism") and then.get(first) and now.get(first):
         said = {"data": "the records differ"}.get(first, f"the {first}'s code or state differs")
     more = f"; also {', '.join(differ[1:4])}{' and more' if len(differ) > 4 else ''}" if len(differ) > 1 else ""
@@ -128,11 +126,6 @@ def _compare(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
         f"{folder}: holds the chunks of another run: {said}{more}: start over with --fresh, or choose another folder "
         "with --out"
     )
-
-
-def _brief(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _class_of(thing: object) -> str:
@@ -148,11 +141,7 @@ def _identity(thing: object) -> str:
             f"{_class_of(thing)} cannot be pickled ({type(error).__name__}): nobody could say whether kept chunks are "
             "still right, so audit it without a folder for them"
         ) from None
-    try:
-        source = hashlib.sha256(Path(inspect.getfile(type(thing))).read_bytes()).hexdigest()
-    except (OSError, TypeError):
-        source = "unknown"
-    return f"{_class_of(thing)}, source {source}, state {state}"
+    return f"{_class_of(thing)}, source {source_digest(thing)}, state {state}"
 
 
 @lru_cache(maxsize=1)

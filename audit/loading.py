@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ..mechanisms import InputError
+from ..mechanisms import InputError, brief
 from .config import AuditConfig
 
 
@@ -81,15 +81,10 @@ def _explain(error: ValidationError) -> str:
     remedy = f"; set it to {remedy}" if remedy else ""
     if first["type"] == "missing":
         return f"{name} is incomplete{remedy}" + tail
-    return f"{name} = {_brief(first['input'])}: {rule[0].lower()}{rule[1:]}{remedy}" + tail
+    return f"{name} = {brief(repr(first['input']))}: {rule[0].lower()}{rule[1:]}{remedy}" + tail
 
 
 def _section(annotation: Any) -> Any:
     """The section in ``Section | None``, or what it is."""
     sections = [kind for kind in get_args(annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
     return sections[0] if sections else annotation
-
-
-def _brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,6 +1,8 @@
 """Code from outside gpleak: found by name, and run only when the caller allows it."""
 
+import hashlib
 import importlib
+import inspect
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -43,3 +45,12 @@ def load_outside(name: str, *, group: str, key: str, folder: Path, allow_code: b
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise InputError(f"{key} = {name!r}: cannot be loaded ({error})") from None
+
+
+def source_digest(thing: object) -> str:
+    """SHA-256 of the source file of a thing's class; "unknown" where it is not from a file."""
+    try:
+        content = Path(inspect.getfile(type(thing))).read_bytes()
+    except (OSError, TypeError):
+        return "unknown"
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"

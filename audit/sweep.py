@@ -9,7 +9,6 @@ A point is known by its identity, a hash of all that its result depends on: ever
 """
 
 import hashlib
-import inspect
 import itertools
 import json
 import math
@@ -22,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..mechanisms import InputError, Moments
+from ..mechanisms import InputError, Moments, brief
 from .adversaries import ATTACKS, population_attacks
 from .build import MECHANISMS, Subject, build_subject
 from .config import AuditConfig
 from .loading import load_config
+from .plugins import source_digest
 from .result import AuditResult
 from .run import Progress, run_audit
 
@@ -37,7 +37,6 @@ _FIXED = {  # sections that cannot be varied, and why
 }
 _HIDDEN = ("data.covariates", "data.response", "data.header")  # names of private columns are stored as hashes
 _LONG = 200  # characters of a value that is stored as its hash
-_SHOWN = 60  # characters of a value in a message
 
 
 @dataclass(frozen=True)
@@ -204,9 +203,9 @@ def settings_of(config: AuditConfig, subject: Subject) -> dict[str, Any]:
         if isinstance(file, Path):
             settings[key] = _file_digest(config.folder / file, key)
     if config.release.mechanism not in MECHANISMS:
-        settings["release.mechanism"] += f", source {_source(subject.mechanism)}"
+        settings["release.mechanism"] += f", source {source_digest(subject.mechanism)}"
     settings["audit.adversaries"] = [
-        f"{name}, source {_source(subject.outsiders[name])}" if name in subject.outsiders else name
+        f"{name}, source {source_digest(subject.outsiders[name])}" if name in subject.outsiders else name
         for name in config.audit.adversaries
     ]
     settings["gpleak_version"] = __version__
@@ -228,7 +227,7 @@ def value_text(value: Any) -> str:
     """A varied value as a short text."""
     if isinstance(value, float):
         return f"{value:.12g}"
-    return value if isinstance(value, str) else _brief(_json(value))
+    return value if isinstance(value, str) else brief(_json(value))
 
 
 def _subject(config: AuditConfig, *, allow_code: bool) -> Subject:
@@ -304,16 +303,5 @@ def _file_digest(path: Path, key: str) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror}): check {key}") from None
 
 
-def _source(thing: object) -> str:
-    try:
-        return _file_digest(Path(inspect.getfile(type(thing))), "--allow-code")
-    except TypeError:  # not from a file
-        return "unknown"
-
-
 def _shown(value: Any) -> str:
-    return _brief(re.sub(r"sha256:([0-9a-f]{8})[0-9a-f]+", r"sha256:\1...", _json(value).strip('"')))
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return brief(re.sub(r"sha256:([0-9a-f]{8})[0-9a-f]+", r"sha256:\1...", _json(value).strip('"')))

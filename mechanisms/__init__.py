@@ -5,7 +5,7 @@ from .base import Contrast, DeclaresGaussianDP, HasDominatingPair, HasPathLaw, M
 from .centred import Centred
 from .contour import log_profile
 from .data import Dataset, Domain, Record
-from .errors import InputError, NumericalError, RecordError, shortened
+from .errors import InputError, NumericalError, RecordError, brief, shortened
 from .exact_posterior import ExactPosterior
 from .gaussian_query import GaussianQuery
 from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
@@ -72,6 +72,7 @@ __all__ = [
     "TradeOff",
     "Tuning",
     "Whitening",
+    "brief",
     "check_delta",
     "check_paths",
     "composed",

@@ -25,5 +25,10 @@ def shortened(numbers: list[int], most: int = 5) -> str:
     return shown if len(numbers) <= most else f"{shown} and {len(numbers) - most} more"
 
 
+def brief(text: str, most: int = 60) -> str:
+    """The beginning of a long text, for a message."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 class NumericalError(ArithmeticError):
     """A computation could not reach the accuracy it promises; nothing was returned in its place."""

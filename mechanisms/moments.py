@@ -4,7 +4,9 @@ A shadow pair is ``core + z0`` (in) and ``core + z'`` (out). By the rank-one upd
 the core serves every target ``z0``, the other record ``z'`` and both hypotheses.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -21,6 +23,12 @@ class Moments:
 
     mean: Array
     variance: Array
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Those of several chunks side by side, along axis 1."""
+        mean = np.concatenate([part.mean for part in parts], axis=1)
+        return cls(mean, np.concatenate([part.variance for part in parts], axis=1))
 
 
 @dataclass(frozen=True, eq=False)

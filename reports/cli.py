@@ -30,7 +30,7 @@ from ..audit import (
 from ..audit.sweep import plan_sweep
 from ..mechanisms import InputError, NumericalError
 from .certified import certification_record, print_certification, write_curves
-from .console import PlainConsole, print_plan, print_summary, print_worst_pair, progress_bar
+from .console import PlainConsole, print_plan, print_summary, print_worst_pair, progress_bar, unread
 from .html import render_report
 from .record import as_record, strict_json, worst_pair_record, write_private, write_record
 from .sweep import print_sweep, run_sweep
@@ -104,10 +104,11 @@ def audit(
 
         result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=tell, keep=keep, fresh=fresh)
     report = render_report(result)  # before anything is written: both files or none
-    write_record(as_record(result), out / "audit.json")
+    record = as_record(result)
+    write_record(record, out / "audit.json")
     write_private(report, out / "report.html")
     if as_json:
-        print(strict_json(as_record(result)), end="")
+        print(strict_json(record), end="")
     else:
         _print_result(result, out / "report.html")
     raise typer.Exit({Verdict.VIOLATED: 1, Verdict.INCONCLUSIVE: 3 if strict else 0}.get(result.verdict, 0))
@@ -239,14 +240,11 @@ def _make_folder(out: Path) -> None:
 
 
 def _print_result(result: AuditResult, report: Path) -> None:
-    """The summary; a reader who has gone away does not change the verdict's exit status."""
+    """The summary."""
     console = PlainConsole(highlight=False, soft_wrap=True)
-    try:
+    with unread():
         print_summary(result, console)
         console.print(Text(f"report: {report}", style="dim"))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Interrupt:

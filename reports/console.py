@@ -1,5 +1,7 @@
 """What the terminal shows: a summary on stdout, a progress bar on stderr."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +35,16 @@ class PlainConsole(Console):
     def on_broken_pipe(self) -> None:
         """Let the caller decide."""
         raise BrokenPipeError
+
+
+@contextmanager
+def unread() -> Iterator[None]:
+    """A reader of stdout who has gone away changes nothing: not the exit status either."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_summary(result: AuditResult, console: Console) -> None:

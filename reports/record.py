@@ -228,10 +228,10 @@ def load_record(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def write_private(text: str, path: Path) -> None:
+def write_private(content: str | bytes, path: Path) -> None:
     """Write a text file whole or not at all, with mode 600 whatever stood there before."""
     try:
-        write_bytes(text.encode(), path)
+        write_bytes(content.encode() if isinstance(content, str) else content, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror}): choose another folder with --out") from None
 

@@ -4,8 +4,6 @@ import hashlib
 import io
 import itertools
 import json
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,11 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import __version__
-from ..attacks import write_private as write_bytes
 from ..audit.run import Progress
 from ..audit.sweep import Point, Sweep, differences, run_point, value_text
 from ..mechanisms import InputError, NumericalError
-from .console import PlainConsole, progress_bar
+from .console import PlainConsole, progress_bar, unread
 from .figures import BLUE, GREEN, GREY, INK, ORANGE, RED, STYLE
 from .html import number
 from .record import as_record, load_record, strict_json, write_private, write_record
@@ -114,12 +111,12 @@ def run_sweep(sweep: Sweep, out: Path, *, fresh: bool, allow_code: bool, progres
             _, key, kind = name.removesuffix(".png").split("-")
             figure, picture = sweep_figure(table, key, sweep, kind), io.BytesIO()
             figure.savefig(picture, format="png", dpi=150, metadata={"Software": None})
-            write_bytes(picture.getvalue(), out / name)
+            write_private(picture.getvalue(), out / name)
     return Finished(table, failed)
 
 
 def print_sweep(finished: Finished, sweep: Sweep, out: Path) -> None:
-    """A line a point and where the table is; a reader who has gone away changes nothing."""
+    """A line a point and where the table is."""
     console = PlainConsole(highlight=False, soft_wrap=True, width=1000)  # numbers are wrapped rather than shortened
     title = "epsilon, the largest of a point's attacks and records"
     table = Table(box=box.SIMPLE, title=title, title_justify="left", collapse_padding=True)
@@ -132,14 +129,12 @@ def print_sweep(finished: Finished, sweep: Sweep, out: Path) -> None:
         epsilons = [number(None if pd.isna(best[name]) else float(best[name])) for name in _EPSILONS]
         varied = (Text(_text(part[key].iloc[0])) for key in sweep.keys)
         table.add_row(str(part["point"].iloc[0]), *varied, *epsilons, str(part["verdict"].iloc[0]))
-    try:
-        if points:
-            console.print(table)
-            more = f"and {len(points) - _TABLE_ROWS:,} more points; " if len(points) > _TABLE_ROWS else ""
-            console.print(Text(f"{more}table: {out / 'sweep.csv'}"))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not points:
+        return
+    more = f"and {len(points) - _TABLE_ROWS:,} more points; " if len(points) > _TABLE_ROWS else ""
+    with unread():
+        console.print(table)
+        console.print(Text(f"{more}table: {out / 'sweep.csv'}"))
 
 
 def sweep_figure(rows: pd.DataFrame, key: str, sweep: Sweep, kind: str) -> Figure:

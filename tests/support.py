@@ -1,6 +1,7 @@
 """Small builders shared by the tests."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -69,3 +70,9 @@ def mechanisms(n, d=1, **changes):
 def audit_plan(**changes):
     """A plan without the numerical searches, which take seconds and have tests of their own."""
     return AuditPlan(**{"search": False, **changes})
+
+
+def hanley_mcneil(area, count):
+    """Standard error of an AUC from `count` scores a side (Hanley and McNeil 1982)."""
+    first, second = area / (2 - area), 2 * area**2 / (1 + area)
+    return math.sqrt((area * (1 - area) + (count - 1) * (first + second - 2 * area**2)) / count**2)

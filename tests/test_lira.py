@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import gaussian_kde, norm
 from sklearn.mixture import GaussianMixture
-from support import reference
+from support import hanley_mcneil, reference
 
 from gpleak.attacks import Attack, Lira, Releases, Scores, Shadows
 from gpleak.audit import auc, roc
@@ -358,9 +358,7 @@ def figures_of(scores, count):
         slope = (high - low) / fpr
         rates.append(at)
         errors.append(math.sqrt((at * (1 - at) + slope**2 * fpr * (1 - fpr)) / count + 1 / count**2))
-    first, second = area / (2 - area), 2 * area**2 / (1 + area)
-    error = math.sqrt((area * (1 - area) + (count - 1) * (first + second - 2 * area**2)) / count**2)
-    return [area, *rates], [error, *errors]
+    return [area, *rates], [hanley_mcneil(area, count), *errors]
 
 
 def excess(attack, setting):

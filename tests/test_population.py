@@ -7,7 +7,7 @@ import pytest
 from outside import ByScikitLearn, WrongScale
 from scipy.special import logsumexp
 from scipy.stats import chi2, gamma, norm
-from support import audit_plan, mechanisms, random_data, reference, release
+from support import audit_plan, hanley_mcneil, mechanisms, random_data, reference, release
 
 from gpleak.attacks import (
     Jump,
@@ -150,12 +150,6 @@ def test_degenerate_shadows():
         mixture_log_ratio(Moments(np.ones((2, 8)), np.zeros((2, 8))), np.zeros(2), np.zeros(2), paths=1)
     narrow = Moments(np.array([[0.0], [1.0]]), np.full((2, 1), 1e-6))
     assert np.isfinite(mixture_log_ratio(narrow, np.full(1, 1e6), np.zeros(1), paths=1)).all()
-
-
-def hanley_mcneil(area, count):
-    """Standard error of an AUC from `count` scores a side (Hanley and McNeil 1982)."""
-    first, second = area / (2 - area), 2 * area**2 / (1 + area)
-    return math.sqrt((area * (1 - area) + (count - 1) * (first + second - 2 * area**2)) / count**2)
 
 
 def jump_scores(ridge, scale, paths, **sizes):

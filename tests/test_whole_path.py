@@ -262,11 +262,12 @@ def test_what_is_not_finite_is_refused(broken):
     """1e200 has no variance in float64."""
     rng = np.random.default_rng(4)
     paths = rng.normal(size=(2, 20, 3, 5))
-    fit = fitted(*paths)
+    whole, partial = (ATTACK.learner(shadows_of(paths)) for _ in range(2))
+    whole.add(whole.digest(shadows_of(paths)))
+    scorer = whole.scorer()
     paths[1, 7, 0, 4] = broken
     with pytest.raises(InputError, match="path: 1 of 20 releases have a statistic that is not finite"):
-        scored(fit, paths[1])
-    learner = ATTACK.learner(shadows_of(paths))
-    learner.add(learner.digest(shadows_of(paths)))
+        scorer.score(Releases(paths[1], TARGET))
+    partial.add(partial.digest(shadows_of(paths)))
     with pytest.raises(InputError, match="path: 1 of 40 shadow releases"):
-        learner.scorer()
+        partial.scorer()

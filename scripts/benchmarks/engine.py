@@ -6,25 +6,13 @@ import time
 import numpy as np
 from measuring import machine, quiet_blas
 
-from gpleak import Dataset, Domain, ExactPosterior, Release, exponential
-from gpleak.attacks import Engine, OptimalMixture, Pool, Serial, open_engine
+from attacks import study_of
+from gpleak.attacks import Engine, OptimalMixture, Serial, open_engine
 from gpleak.attacks.engine import Part
 from gpleak.attacks.population import _shadow_chunk
 from gpleak.attacks.shadows import simulate
-from gpleak.attacks.study import Study, plan_study
 
 RECORDS, TARGETS, CHUNKS, PAIRS = 400, 5, 60, 256
-
-
-def study_of(records: int) -> Study:
-    rng = np.random.default_rng(records)
-    pool = Dataset(rng.random((records + TARGETS, 2)), rng.uniform(-1, 1, records + TARGETS))
-    release = Release(
-        kernel=exponential(0.2), ridge=1.0, domain=Domain([[0, 1]] * 2), response_bound=1.0, records=records
-    )
-    targets = Dataset(pool.covariates[:TARGETS], pool.responses[:TARGETS])
-    population = Pool(pool, np.arange(TARGETS, len(pool)), "data")
-    return plan_study(ExactPosterior(release), population, targets, rows=None, seed=0)
 
 
 def seconds(engine: Engine, shared: object, chunks: list[range]) -> float:
@@ -41,7 +29,7 @@ def nothing(_: object, chunk: range) -> Part:
 def main() -> None:
     quiet_blas()
     print(machine())
-    study = study_of(RECORDS)
+    study = study_of(RECORDS, 2, TARGETS)
     pilot = simulate(study, 2, range(PAIRS), released=False)
     learners = [[OptimalMixture(1).learner(pilot.of(t, study)) for t in range(TARGETS)]]
     shared = (study, False, learners)
@@ -66,7 +54,7 @@ def main() -> None:
     print(f"2 workers are {took[1] / took[2]:.2f} x as fast as 1")
     once, back = (len(pickle.dumps(what)) for what in (shared, part))
     print(f"sent once: {once / 2**20:.1f} MiB; a chunk returns {back / 1024:.1f} KiB")
-    large = study_of(4390)
+    large = study_of(4390, 2, TARGETS)
     start = time.process_time()
     simulate(large, 2, range(4), released=False)
     print(f"n = 4390 in 2-D: {(time.process_time() - start) / 4:.3f} CPU s a pair, {TARGETS} targets")
