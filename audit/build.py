@@ -21,6 +21,7 @@ from ..mechanisms import (
     Kernel,
     Mechanism,
     Noised,
+    Predictive,
     RecordError,
     Regime,
     Release,
@@ -50,6 +51,7 @@ KERNELS: dict[str, Callable[[float], Kernel]] = {
 MECHANISMS: dict[str, Callable[[Release], Mechanism]] = {
     "posterior": ExactPosterior,
     "noised": Noised,
+    "predictive": Predictive,
     "centred": Centred,
     "thompson": Thompson,
     "gaussian": GaussianQuery,

@@ -14,7 +14,8 @@ in which an empty cluster (``n_j = 0``) vanishes by itself. What is released eve
                 + (sigma^2 / s) Y^T S [I + S (K_ZZ - (sigma^2 / s) H_ZZ) S]^-1 S Y
 
 by Woodbury's identity for ``B = s k(T, T) - sigma^2 k(T, Z) S (I + S K_ZZ S)^-1 S k(Z, T)``: one factor of ``k(T, T)``
-serves all pairs.
+serves all pairs. White noise w on every value joins the
+``k(T, T)`` that is inverted, as ``w^2 / s`` on its diagonal.
 """
 
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from ..mechanisms import (
     Mechanism,
     Noised,
     PairLaw,
+    Predictive,
     Regime,
     Release,
     Rkhs,
@@ -89,6 +91,7 @@ class Setting:
         centred: No posterior mean is released.
         norm: B, where one function of RKHS norm B gives every response.
         separation: q, where any two records of a dataset lie at least q apart.
+        white: ``w^2 / s``, the white noise on every value against the variance of the paths.
         points: Listed points that the search looks at, with the factor of their kernel matrix; None is everywhere.
     """
 
@@ -98,7 +101,14 @@ class Setting:
     centred: bool
     norm: float | None
     separation: float | None
-    points: tuple[Array, Factor] | None
+    white: float = 0.0
+    points: tuple[Array, Factor] | None = None
+
+    def at(self, points: Array) -> Self:
+        """The same, released at points ``(t, d)``: the factor of their kernel matrix does not depend on the pair."""
+        kernel = self.release.kernel(points, points)
+        kernel[np.diag_indices_from(kernel)] += self.white
+        return replace(self, points=(points, factorise(kernel)))
 
     def settled(self, candidates: Candidates) -> Candidates:
         """The same pairs with the responses that the premises dictate, where they do.
@@ -196,37 +206,31 @@ class Setting:
         return np.asarray(distance.min(axis=(1, 2)) > self.separation)
 
 
-def at_points(release: Release, points: Array) -> tuple[Array, Factor]:
-    """Points with the factor of their kernel matrix, which does not depend on the pair."""
-    return points, factorise(release.kernel(points, points))
-
-
 def setting_of(mechanism: Mechanism, regime: Regime) -> Setting | None:
     """The setting of a mechanism whose pairs have this form, under premises that are known here; None for others.
 
     Exact types only: what a subclass releases, or takes for granted, is not known.
     """
     release = mechanism.release
-    if type(mechanism) not in (ExactPosterior, Noised, Centred):
+    if type(mechanism) not in (ExactPosterior, Noised, Predictive, Centred):
         return None
     if type(regime) not in REGIMES:
         return None
     centred = type(mechanism) is Centred
-    points = None
-    if release.points is not None:
-        places = np.unique(release.points, axis=0)
-        # A regular choice; of points on a grid the first and the last are corners.
-        places = places[np.linspace(0, len(places) - 1, min(len(places), _MOST_POINTS)).astype(int)]
-        points = at_points(release, places)
-    return Setting(
+    setting = Setting(
         release,
         1.0 if centred else release.scale,
         0.0 if centred else release.prior_noise,
         centred,
         regime.norm if isinstance(regime, Rkhs) else None,
         regime.separation if isinstance(regime, Separated) and release.records > 1 else None,
-        points,
+        release.ridge**2 if type(mechanism) is Predictive else 0.0,
     )
+    if release.points is None:
+        return setting
+    places = np.unique(release.points, axis=0)
+    # A regular choice; of points on a grid the first and the last are corners.
+    return setting.at(places[np.linspace(0, len(places) - 1, min(len(places), _MOST_POINTS)).astype(int)])
 
 
 def _conditioned(kernel: Array, weights: Array) -> tuple[Array, Array]:

@@ -30,7 +30,7 @@ from ..mechanisms import (
 from ..mechanisms.contour import log_profile
 from ..mechanisms.pair import QuadraticForm, quadratic_form
 from ..mechanisms.profile import chernoff_epsilon, solve_epsilon
-from .clusters import REGIMES, Candidates, Setting, at_points, fresh, setting_of, sites, starts
+from .clusters import REGIMES, Candidates, Setting, fresh, setting_of, sites, starts
 from .exposure import exposure
 
 _SEARCH = 6  # first key of a seed, as in audit/run.py
@@ -255,7 +255,7 @@ def _result(setting: Setting, found: list[Candidates], delta: float, evaluations
     """The best of the pairs found, judged at all points that are released."""
     release = setting.release
     if release.points is not None:
-        setting = replace(setting, points=at_points(release, np.unique(release.points, axis=0)))
+        setting = setting.at(np.unique(release.points, axis=0))
     judged: list[tuple[float, str, Candidates]] = []
     for candidate in found:
         law, fine = setting.law(candidate)

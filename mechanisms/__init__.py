@@ -7,15 +7,19 @@ from .contour import log_profile
 from .data import Dataset, Domain, Record
 from .errors import InputError, NumericalError, RecordError, brief, shortened
 from .exact_posterior import ExactPosterior
+from .gaussian import MadeOfPosterior, Paths
 from .gaussian_query import GaussianQuery
 from .kernels import Kernel, diagonal, exponential, matern32, matern52, rbf
+from .leave_one_out import leave_one_out_laws
 from .moments import Blocks, Moments, extended_moments, stacked_blocks
 from .noised import Noised
 from .ornstein_uhlenbeck import Filtered, filtered
 from .pair import PairLaw, QuadraticForm
 from .pair_sets import AnyKernel, Extremes, OneFunction, OrnsteinUhlenbeck, PairSet
 from .path_law import PathLaw, Whitening
+from .per_row import PerRowNoise
 from .posterior import Posterior, condition
+from .predictive import Predictive
 from .profile import check_delta, check_paths, exact_epsilon, pair_delta, pair_epsilon, solve_epsilon
 from .regimes import Bounded, Diagonal, Exponential1D, Regime, Rkhs, Sensitivity, Separated
 from .release import Release, Tuning
@@ -24,7 +28,7 @@ from .thompson import Thompson
 from .tradeoff import TradeOff, smallest_fnr, trade_off_at
 
 # Exactly these classes, not subclasses of them, are known to be what they state.
-OWN = (ExactPosterior, Noised, Centred, Thompson, GaussianQuery)
+OWN = (ExactPosterior, Noised, Predictive, Centred, PerRowNoise, Thompson, GaussianQuery)
 
 __all__ = [
     "OWN",
@@ -47,6 +51,7 @@ __all__ = [
     "HasPathLaw",
     "InputError",
     "Kernel",
+    "MadeOfPosterior",
     "Mechanism",
     "Moments",
     "Noised",
@@ -56,8 +61,11 @@ __all__ = [
     "PairLaw",
     "PairSet",
     "PathLaw",
+    "Paths",
+    "PerRowNoise",
     "PostProcessesPaths",
     "Posterior",
+    "Predictive",
     "QuadraticForm",
     "Record",
     "RecordError",
@@ -85,6 +93,7 @@ __all__ = [
     "filtered",
     "frozen_array",
     "gaussian_divergence",
+    "leave_one_out_laws",
     "log_profile",
     "matern32",
     "matern52",

@@ -1,6 +1,6 @@
 """Centred, covariance-only release: paths of ``GP(0, k_D)``."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
 from .errors import InputError
-from .gaussian import leave_one_out_laws, path_contrast, path_law, path_sampler
+from .gaussian import Paths
+from .leave_one_out import leave_one_out_laws
 from .moments import Moments
 from .pair import PairLaw, QuadraticForm
 from .path_law import PathLaw
@@ -36,13 +37,18 @@ class Centred:
                 f"mechanism centred adds no prior noise, got prior_noise = {self.release.prior_noise:g}: set it to 0"
             )
 
+    @property
+    def path_recipe(self) -> Paths:
+        """How its paths are made of a posterior."""
+        return Paths(kernel=self.release.kernel, ridge=self.release.ridge, points=self.release.points, mean_weight=0.0)
+
     def sampler(self, data: Dataset, points: Array) -> Sampler:
         """Centred paths with the posterior covariance of `data` at points ``(t, d)``."""
-        return path_sampler(data, points, release=self.release, scale=1.0, prior_noise=0.0, mean_weight=0.0)
+        return self.path_recipe.sampler(data, points)
 
     def path_law(self, data: Dataset, points: Array) -> PathLaw:
         """``N(0, k_D)`` at points ``(t, d)``."""
-        return path_law(data, points, release=self.release, scale=1.0, prior_noise=0.0, mean_weight=0.0)
+        return self.path_recipe.law(data, points)
 
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """The covariance term of Theorem 3.1 alone."""
@@ -58,8 +64,7 @@ class Centred:
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""
-        laws = leave_one_out_laws(data, replacements, release=self.release, scale=1.0, prior_noise=0.0)
-        return laws.centred()
+        return leave_one_out_laws(self.path_recipe, data, replacements)
 
     def value_law(self, posterior: Moments) -> Moments:
         """``N(0, v)``."""
@@ -67,5 +72,4 @@ class Centred:
 
     def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
         """As for exact posterior sampling with scale 1, without the means."""
-        contrast = path_contrast(data, row, replacement, release=self.release, scale=1.0, prior_noise=0.0)
-        return replace(contrast, centre=np.zeros(2), law=contrast.law.centred())
+        return self.path_recipe.contrast(data, row, replacement)

@@ -8,7 +8,8 @@ from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
 from .errors import InputError
-from .gaussian import leave_one_out_laws, path_contrast, path_law, path_sampler
+from .gaussian import Paths
+from .leave_one_out import leave_one_out_laws
 from .moments import Moments
 from .pair import PairLaw
 from .path_law import PathLaw
@@ -35,15 +36,19 @@ class ExactPosterior:
                 "set it to 0 or use mechanism noised"
             )
 
+    @property
+    def path_recipe(self) -> Paths:
+        """How its paths are made of a posterior."""
+        at = self.release
+        return Paths(kernel=at.kernel, ridge=at.ridge, points=at.points, scale=at.scale)
+
     def sampler(self, data: Dataset, points: Array) -> Sampler:
         """Paths of the posterior of `data` at points ``(t, d)``."""
-        scale = self.release.scale
-        return path_sampler(data, points, release=self.release, scale=scale, prior_noise=0.0, mean_weight=1.0)
+        return self.path_recipe.sampler(data, points)
 
     def path_law(self, data: Dataset, points: Array) -> PathLaw:
         """``N(mu_D, sigma^2 k_D)`` at points ``(t, d)``."""
-        scale = self.release.scale
-        return path_law(data, points, release=self.release, scale=scale, prior_noise=0.0, mean_weight=1.0)
+        return self.path_recipe.law(data, points)
 
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """Theorem 3.1."""
@@ -56,8 +61,7 @@ class ExactPosterior:
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""
-        scale = self.release.scale
-        return leave_one_out_laws(data, replacements, release=self.release, scale=scale, prior_noise=0.0)
+        return leave_one_out_laws(self.path_recipe, data, replacements)
 
     def value_law(self, posterior: Moments) -> Moments:
         """``N(mu, sigma^2 v)``."""
@@ -65,5 +69,4 @@ class ExactPosterior:
 
     def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
         """The two values ``f(x), f(x')``, or the best linear statistics of the listed points."""
-        scale = self.release.scale
-        return path_contrast(data, row, replacement, release=self.release, scale=scale, prior_noise=0.0)
+        return self.path_recipe.contrast(data, row, replacement)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from .arrays import Array
 from .base import Contrast, Sampler
 from .data import Dataset, Record
-from .gaussian import leave_one_out_laws, path_contrast, path_law, path_sampler
+from .gaussian import Paths
+from .leave_one_out import leave_one_out_laws
 from .moments import Moments
 from .pair import PairLaw
 from .path_law import PathLaw
@@ -21,15 +22,19 @@ class Noised:
     release: Release
     name: str = "noised"
 
+    @property
+    def path_recipe(self) -> Paths:
+        """How its paths are made of a posterior."""
+        at = self.release
+        return Paths(kernel=at.kernel, ridge=at.ridge, points=at.points, scale=at.scale, prior_noise=at.prior_noise)
+
     def sampler(self, data: Dataset, points: Array) -> Sampler:
         """Noised paths of the posterior of `data` at points ``(t, d)``."""
-        scale, noise = self.release.scale, self.release.prior_noise
-        return path_sampler(data, points, release=self.release, scale=scale, prior_noise=noise, mean_weight=1.0)
+        return self.path_recipe.sampler(data, points)
 
     def path_law(self, data: Dataset, points: Array) -> PathLaw:
         """``N(mu_D, sigma^2 k_D + eta^2 k)`` at points ``(t, d)``."""
-        scale, noise = self.release.scale, self.release.prior_noise
-        return path_law(data, points, release=self.release, scale=scale, prior_noise=noise, mean_weight=1.0)
+        return self.path_recipe.law(data, points)
 
     def renyi(self, sensitivity: Sensitivity, tuning: Tuning | None = None) -> RenyiCurve:
         """The noised form of Theorem 3.1."""
@@ -42,8 +47,7 @@ class Noised:
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""
-        scale, noise = self.release.scale, self.release.prior_noise
-        return leave_one_out_laws(data, replacements, release=self.release, scale=scale, prior_noise=noise)
+        return leave_one_out_laws(self.path_recipe, data, replacements)
 
     def value_law(self, posterior: Moments) -> Moments:
         """``N(mu, sigma^2 v + eta^2)``."""
@@ -52,5 +56,4 @@ class Noised:
 
     def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
         """Values at the core's locations and both ends: ``f(x), f(x')`` alone would not be sufficient."""
-        scale, noise = self.release.scale, self.release.prior_noise
-        return path_contrast(data, row, replacement, release=self.release, scale=scale, prior_noise=noise)
+        return self.path_recipe.contrast(data, row, replacement)

@@ -20,11 +20,11 @@ class Posterior:
 
     data: Dataset
     kernel: Kernel
-    ridge: float
+    ridge: float | Array
     factor: Factor
 
     @property
-    def noise(self) -> float:
+    def noise(self) -> float | Array:
         """Noise variance on the diagonal, ``r^2`` plus the jitter that the factorisation needed (usually 0)."""
         return self.ridge**2 + self.factor.jitter
 
@@ -39,8 +39,8 @@ class Posterior:
         return np.asarray(self.kernel(points, others) - left.T @ right)
 
 
-def condition(data: Dataset, *, kernel: Kernel, ridge: float) -> Posterior:
-    """The posterior of `data`; ``ridge^2`` is the noise variance in units of the kernel's variance.
+def condition(data: Dataset, *, kernel: Kernel, ridge: float | Array) -> Posterior:
+    """The posterior of `data`; ``ridge^2`` is the noise variance in units of the kernel's, one or one a row ``(n,)``.
 
     Raises:
         NumericalError: The kernel matrix cannot be factorised.
