@@ -10,6 +10,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from .arrays import Array
 from .errors import InputError
 
+_MOST_AT_ONCE = 1 << 22  # kernel values
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -31,7 +33,13 @@ class Kernel:
         """Kernel matrix ``(n, m)`` between ``(n, d)`` and ``(m, d)``."""
         if len(points) == 0 or len(others) == 0:
             return np.zeros((len(points), len(others)))
-        return np.asarray(self.evaluator(points, others), dtype=np.float64)
+        if len(points) * len(others) <= _MOST_AT_ONCE:
+            return np.asarray(self.evaluator(points, others), dtype=np.float64)
+        matrix = np.empty((len(points), len(others)))  # block by block: the evaluator needs several times its result
+        rows = max(1, _MOST_AT_ONCE // len(others))
+        for start in range(0, len(points), rows):
+            matrix[start : start + rows] = self.evaluator(points[start : start + rows], others)
+        return matrix
 
     def of_distance(self, distance: Array) -> Array:
         """Kernel values at distances of any shape."""

@@ -36,7 +36,9 @@ class Posterior:
         """Posterior covariance ``(t, u)``, kernel variance 1, between ``(t, d)`` and ``(u, d)``."""
         left = self.factor.whiten(self.kernel(self.data.covariates, points))
         right = left if others is points else self.factor.whiten(self.kernel(self.data.covariates, others))
-        return np.asarray(self.kernel(points, others) - left.T @ right)
+        covariance = self.kernel(points, others)
+        covariance -= left.T @ right
+        return covariance
 
 
 def condition(data: Dataset, *, kernel: Kernel, ridge: float | Array) -> Posterior:
