@@ -58,7 +58,7 @@ class Thompson:
         release: ``release.schedule`` gives sigma_t for rounds 2..n; without it every round has ``release.scale``.
 
     Raises:
-        InputError: Prior noise, listed points, fewer than two records, or a schedule of another length.
+        InputError: Prior noise, fewer than two records, or a schedule of another length.
     """
 
     release: Release
@@ -68,8 +68,6 @@ class Thompson:
         stated = self.release
         if stated.prior_noise != 0:
             raise InputError("mechanism thompson adds no prior noise: set prior_noise to 0")
-        if stated.points is not None:
-            raise InputError("mechanism thompson releases its paths everywhere: leave release.points out")
         if stated.records < 2:
             raise InputError("mechanism thompson needs at least 2 records: the first round has nothing to learn from")
         if stated.schedule is not None and len(stated.schedule) != stated.records - 1:
@@ -126,8 +124,8 @@ class Thompson:
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``; of a replacement only the response is used."""
-        gram, _ = self._knowledge(data, data.covariates)
-        return _law(data.responses[:, None], replacements.responses, np.diag(gram)[:, None])
+        seen = self._seen(data, data.covariates)
+        return _law(data.responses[:, None], replacements.responses, seen.gram[:, None], seen.jitter)
 
     def value_law(self, posterior: Moments) -> Moments:  # noqa: ARG002 - there is none
         """A transcript is no single path.
@@ -138,31 +136,58 @@ class Thompson:
         raise InputError("mechanism thompson releases a transcript: use audit.adversaries = ['core']")
 
     def contrast(self, data: Dataset, row: int, replacement: Record) -> Contrast:
-        """The values ``f_t(x_j)`` of all rounds after the response was observed, weighted by ``1 / (r sigma_t)^2``."""
+        """The best linear statistic of all rounds after the response was observed; everywhere, that of ``f_t(x_j)``."""
         neighbour = Record(data.covariates[row], replacement.response)
         at = data.covariates[row : row + 1]
-        gram, weights = self._knowledge(data, at)
-        both = np.repeat(weights[:, row, None], 2, axis=1)
+        points = at if self.release.points is None else self.release.points
+        seen = self._seen(data, at, row)
+        both = np.repeat(seen.weights.reshape(-1, 1), 2, axis=1)
         without = data.replaced(row, Record(data.covariates[row], 0.0))
-        posterior = condition(without, kernel=self.release.kernel, ridge=self.release.ridge)
-        white = posterior.factor.whiten(self.release.kernel(data.covariates, at))[:, 0]
-        means = np.cumsum(white * posterior.factor.whiten(without.responses))[:-1]
-        law = _law(np.asarray(data.responses[row]), np.asarray(neighbour.response), gram[row, 0])
-        return Contrast(at, both, means @ both, law, data.replaced(row, neighbour))
+        means = self.path_law(without, points).mean.reshape(-1)
+        law = _law(np.asarray(data.responses[row]), np.asarray(neighbour.response), seen.gram[0], seen.jitter)
+        return Contrast(points, both, means @ both, law, data.replaced(row, neighbour))
 
-    def _knowledge(self, data: Dataset, at: Array) -> tuple[Array, Array]:
-        """``sum_t k_t(x, x) / (r^2 sigma_t)^2`` over the rounds that know record j, ``(n, points)``, and round weights.
+    def _seen(self, data: Dataset, at: Array, row: int | None = None) -> "_Seen":
+        """What the rounds tell of records at `at`: all of them, or the one in `row` alone.
 
-        The weights ``1 / (r sigma_t)^2``, ``(rounds, n)``, are 0 in the rounds before the record was observed.
+        A round that knows record j has its mean moved by ``k_t(., x_j) / r^2`` a unit of the response, in units of
+        paths with covariance ``sigma_t^2 k_t``: everywhere that is ``k_t(x_j, x_j) / (r^2 sigma_t)^2``, at points T
+        ``k_t(x_j, T) k_t(T, T)^-1 k_t(T, x_j) / (r^2 sigma_t)^2``.
         """
         posterior = condition(data, kernel=self.release.kernel, ridge=self.release.ridge)
+        points, noise = self.release.points, float(posterior.noise)
+        first = np.arange(len(data)) if row is None else np.array([row])  # a record is known from its round on
         white = posterior.factor.whiten(self.release.kernel(data.covariates, at))
-        left = np.maximum(1.0 - np.cumsum(white**2, axis=0)[:-1], 0.0)
-        known = np.arange(len(left))[:, None] >= np.arange(len(data))
-        weights = np.where(known, 1.0 / (posterior.noise * self.scales[:, None] ** 2), 0.0)
-        return np.asarray(weights.T @ left / posterior.noise), weights
+        if points is None:
+            left = np.maximum(1.0 - np.cumsum(white**2, axis=0)[:-1], 0.0)
+            weights = np.where(np.arange(len(left))[:, None] >= first, 1.0 / (noise * self.scales[:, None] ** 2), 0.0)
+            return _Seen(np.sum(weights * left, axis=0) / noise, weights, posterior.factor.jitter)
+        rows = posterior.factor.whiten(self.release.kernel(data.covariates, points))
+        covariance, reach = self.release.kernel(points, points), self.release.kernel(points, at)
+        gram, jitter = np.zeros(len(at)), posterior.factor.jitter
+        weights = np.zeros((len(self.scales), len(points), len(at) if row is not None else 0))
+        for index, scale in enumerate(self.scales):
+            covariance -= rows[index][:, None] * rows[index]
+            reach -= rows[index][:, None] * white[index]
+            if (known := first <= index).any():
+                factor = factorise(covariance)
+                half = factor.whiten(np.ascontiguousarray(reach[:, known]))
+                gram[known] += np.square(half).sum(axis=0) / (noise * scale) ** 2
+                jitter = max(jitter, factor.jitter)
+                if row is not None:
+                    weights[index] = factor.solve(reach) / (noise * scale**2)
+        return _Seen(gram, weights, jitter)
 
 
-def _law(response: Array, other: Array, gram: Array) -> PairLaw:
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Squared length of what all rounds tell of each record, ``(records,)``, and the weights of a round's values."""
+
+    gram: Array
+    weights: Array
+    jitter: float
+
+
+def _law(response: Array, other: Array, gram: Array, jitter: float) -> PairLaw:
     zero, one = np.zeros(()), np.ones(())
-    return PairLaw(response, other, zero, zero, gram, gram, gram, one, one)
+    return PairLaw(response, other, zero, zero, gram, gram, gram, one, one, jitter=jitter)
