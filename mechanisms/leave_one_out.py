@@ -1,5 +1,6 @@
 """Exact laws of every pair (record, replacement) at once: leave-one-out from one factor of all the data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,45 +20,15 @@ def leave_one_out_laws(paths: Paths, data: Dataset, replacements: Dataset) -> Pa
     ``v + r^2 = 1 / a_i`` and residual ``(A^-1 y)_i / a_i``, and at a replacement the covariance ``B_ij / a_i`` with
     the record: leave-one-out needs no further factorisation.
     """
-    posterior, scale = paths.condition(data), paths.scale
-    noise = np.broadcast_to(posterior.noise, len(data))  # of the row, whichever record is in it
+    posterior = paths.condition(data)
     base = left_out(posterior, replacements.covariates)
-    alpha = posterior.factor.solve(data.responses)
-    mean_prime = posterior.mean(replacements.covariates) - (alpha / base.precision)[:, None] * base.pull
-    spread_prime = base.variance_prime + noise[:, None]
-    drop, drop_prime = scale**2 * base.precision, scale**2 / spread_prime
-    jitter = posterior.factor.jitter
-    if paths.points is not None:
-        at_points = _gram_at_points(paths, posterior, replacements.covariates, base, paths.points)
-        gram, gram_prime, cross, kept = at_points.own, at_points.prime, at_points.cross, at_points.kept
-        kept_prime = kept_by_difference(drop_prime * gram_prime)
-        jitter = max(jitter, at_points.jitter)
+    if paths.points is None:
+        grams = _everywhere(paths, posterior, base, replacements.covariates)
     else:
-        gram, gram_prime, cross = base.variance, base.variance_prime, base.covariance
-        kept, kept_prime = noise * base.precision, noise[:, None] / spread_prime
-        if paths.prior_noise:
-            share = paths.share
-            smoother = condition(data, kernel=paths.kernel, ridge=paths.ridges(data) / np.sqrt(share))
-            smooth = left_out(smoother, replacements.covariates)
-            gram = noised_gram(gram, smooth.variance, share)
-            gram_prime = noised_gram(gram_prime, smooth.variance_prime, share)
-            cross = cross - share * smooth.covariance
-            kept = kept + share * smooth.variance * base.precision
-            kept_prime = kept_prime + share * smooth.variance_prime / spread_prime
-        gram, gram_prime, cross = gram / scale**2, gram_prime / scale**2, cross / scale**2
-    law = PairLaw(
-        alpha[:, None],
-        (replacements.responses - mean_prime) / spread_prime,
-        drop[:, None],
-        drop_prime,
-        gram[:, None],
-        gram_prime,
-        cross,
-        kept[:, None],
-        kept_prime,
-        jitter=jitter,
-    )
-    return law if paths.mean_weight else law.centred()
+        factor = factorise(paths.covariance(posterior, paths.points))
+        record_part, end_part = whitened_parts(posterior, paths.points, replacements.covariates, factor.whiten)
+        grams = grams_at_points(paths, base, record_part, end_part, factor.jitter)
+    return laws_of(paths, posterior, replacements, base, grams)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +40,12 @@ class LeftOut:
     variance: Array  # v_i, (n,)
     covariance: Array  # k_{C_i}(x_i, x'_j)
     variance_prime: Array  # k_{C_i}(x'_j, x'_j)
+    noise: Array  # r^2 of the row, whichever record is in it, (n,)
+
+    @property
+    def spread_prime(self) -> Array:
+        """``v' + r^2`` of the replacements, ``(n, J)``."""
+        return np.asarray(self.variance_prime + self.noise[:, None])
 
 
 def left_out(posterior: Posterior, ends: Array) -> LeftOut:
@@ -81,38 +58,83 @@ def left_out(posterior: Posterior, ends: Array) -> LeftOut:
     half = posterior.factor.whiten(reach)
     variance_prime = 1.0 - np.square(half).sum(axis=0) + pull * covariance
     variance = np.maximum(1.0 / precision - posterior.noise, 0.0)
-    return LeftOut(precision, pull, variance, covariance, variance_prime)
+    noise = np.broadcast_to(np.asarray(posterior.noise), len(data))
+    return LeftOut(precision, pull, variance, covariance, variance_prime, noise)
 
 
 @dataclass(frozen=True, eq=False)
-class _AtPoints:
-    """Gram matrices at listed points: of the record ``(n,)``, the replacement and both ``(n, J)``."""
+class Grams:
+    """Gram matrices of the pairs: of the record ``(n,)``, of the replacement and of both ``(n, J)``."""
 
     own: Array
     prime: Array
     cross: Array
     kept: Array  # 1 - drop * own, (n,)
-    jitter: float
+    kept_prime: Array
+    jitter: float = 0.0
 
 
-def _gram_at_points(paths: Paths, posterior: Posterior, ends: Array, base: LeftOut, points: Array) -> _AtPoints:
+def laws_of(paths: Paths, posterior: Posterior, replacements: Dataset, base: LeftOut, grams: Grams) -> PairLaw:
+    """The laws ``(n, J)`` whose Gram matrices are known."""
+    alpha = posterior.factor.solve(posterior.data.responses)
+    mean_prime = posterior.mean(replacements.covariates) - (alpha / base.precision)[:, None] * base.pull
+    law = PairLaw(
+        alpha[:, None],
+        (replacements.responses - mean_prime) / base.spread_prime,
+        paths.scale**2 * base.precision[:, None],
+        paths.scale**2 / base.spread_prime,
+        grams.own[:, None],
+        grams.prime,
+        grams.cross,
+        grams.kept[:, None],
+        grams.kept_prime,
+        jitter=max(posterior.factor.jitter, grams.jitter),
+    )
+    return law if paths.mean_weight else law.centred()
+
+
+def _everywhere(paths: Paths, posterior: Posterior, base: LeftOut, ends: Array) -> Grams:
+    """Gram matrices when the path is released everywhere."""
+    own, prime, cross = base.variance, base.variance_prime, base.covariance
+    kept, kept_prime = base.noise * base.precision, base.noise[:, None] / base.spread_prime
+    if paths.prior_noise:
+        share, data = paths.share, posterior.data
+        smoother = condition(data, kernel=paths.kernel, ridge=paths.ridges(data) / np.sqrt(share))
+        smooth = left_out(smoother, ends)
+        own = noised_gram(own, smooth.variance, share)
+        prime = noised_gram(prime, smooth.variance_prime, share)
+        cross = cross - share * smooth.covariance
+        kept = kept + share * smooth.variance * base.precision
+        kept_prime = kept_prime + share * smooth.variance_prime / base.spread_prime
+    return Grams(own / paths.scale**2, prime / paths.scale**2, cross / paths.scale**2, kept, kept_prime)
+
+
+def whitened_parts(
+    posterior: Posterior, points: Array, ends: Array, whiten: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    """``beta`` of the records ``(k, n)`` and ``k_D(T, x')`` of the ends ``(k, J)``, both whitened.
+
+    `whiten` takes columns ``(t, m)`` to coordinates ``(k, m)`` in which a path of all the data has covariance I. The
+    covariance of the path with record i given its core is then ``beta_i / a_i``.
+    """
+    record_part = whiten(posterior.factor.solve(posterior.kernel(posterior.data.covariates, points)).T)
+    return record_part, whiten(posterior.covariance(points, ends))
+
+
+def grams_at_points(paths: Paths, base: LeftOut, record_part: Array, end_part: Array, jitter: float = 0.0) -> Grams:
     """Gram matrices when the path is released at listed points only: one factor for all pairs.
 
     The covariance given core i is that given all the data plus ``scale^2 a_i c_i c_i^T`` with
     ``c_i = k_{C_i}(T, x_i)``; the inverse follows by Sherman-Morrison.
     """
-    data = posterior.data
-    factor = factorise(paths.covariance(posterior, points))
-    record_part = factor.whiten(posterior.factor.solve(posterior.kernel(data.covariates, points)).T)  # beta_i
-    end_part = factor.whiten(posterior.covariance(points, ends))
     own = np.square(record_part).sum(axis=0)[:, None]  # |beta_i|^2
     mixed = record_part.T @ end_part
-    weight = base.pull / base.precision[:, None]
+    weight = base.covariance
     own_c = own / base.precision[:, None] ** 2
     cross_c = (mixed + own * weight) / base.precision[:, None]
     prime_c = np.square(end_part).sum(axis=0) + 2.0 * mixed * weight + own * weight**2
     update = paths.scale**2 * base.precision[:, None]
     kept = 1.0 + update * own_c
-    own_kept = (own_c / kept)[:, 0]
     prime = np.maximum(prime_c - update * cross_c**2 / kept, 0.0)
-    return _AtPoints(own_kept, prime, cross_c / kept, (1.0 / kept)[:, 0], factor.jitter)
+    kept_prime = kept_by_difference(paths.scale**2 / base.spread_prime * prime)
+    return Grams((own_c / kept)[:, 0], prime, cross_c / kept, (1.0 / kept)[:, 0], kept_prime, jitter)
