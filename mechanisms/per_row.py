@@ -15,7 +15,7 @@ from .pair import PairLaw
 from .path_law import PathLaw
 from .regimes import Sensitivity
 from .release import Release
-from .renyi import RenyiCurve
+from .renyi import RenyiCurve, nothing_certified
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class PerRowNoise:
         """``N(mu_D, sigma^2 k_D)`` at points ``(t, d)``."""
         return self.path_recipe.law(data, points)
 
-    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:  # noqa: ARG002 - there is none
+    def renyi(self, sensitivity: Sensitivity) -> RenyiCurve:
         """Infinite for every order: the theorem assumes one ridge."""
-        return RenyiCurve(np.array(np.inf), lambda excess: np.full_like(excess, np.inf))
+        return nothing_certified(sensitivity)
 
     def leave_one_out(self, data: Dataset, replacements: Dataset) -> PairLaw:
         """Exact law of every pair, ``(n, replacements)``."""

@@ -65,6 +65,14 @@ def centred_curve(sensitivity: Sensitivity, *, ridge: Array) -> RenyiCurve:
     return RenyiCurve(1.0 / tau, lambda excess: covariance_term(excess, tau))
 
 
+def nothing_certified(sensitivity: Sensitivity) -> RenyiCurve:
+    """Infinite for every order: of a release about which nothing is proved."""
+    shape = np.shape(sensitivity.variance)
+    return RenyiCurve(
+        np.full(shape, np.inf), lambda excess: np.full(np.broadcast_shapes(np.shape(excess), shape), np.inf)
+    )
+
+
 def composed(parts: list[tuple[RenyiCurve, int]]) -> RenyiCurve:
     """Several releases of one dataset, each chosen after seeing the others: the curves add up (THEORY section 4).
 
