@@ -13,7 +13,7 @@ from .population import (
     train_population,
     trial_chunks,
 )
-from .populations import Jump, Pool, Population
+from .populations import Draw, Jump, Pool, Population
 from .scores import Scores
 from .store import Keeping, Store, write_private
 from .whole_path import WholePath
@@ -22,6 +22,7 @@ __all__ = [
     "Attack",
     "CoreAttack",
     "CoreScores",
+    "Draw",
     "Engine",
     "FeatureAttack",
     "Fitted",

@@ -22,6 +22,7 @@ from ..mechanisms import (
     log_profile,
     solve_epsilon,
 )
+from ..mechanisms.foreign import stated_by
 from .structured import Supremum, structured_supremum
 
 # Any order gives a valid bound, so the search only has to be good, not safe. It runs on the logit of the order
@@ -44,7 +45,7 @@ class Certificate:
         delta: Probability in (0, 1).
         order: The Renyi order alpha that gave it; None where no order did.
         regime: Name of the premises about the data.
-        method: "renyi", "dominating_pair" or "structured".
+        method: "renyi", "dominating_pair" or "structured"; "none" where nothing is certified.
         search: How the structured supremum was found; None for the others.
     """
 
@@ -131,7 +132,14 @@ def _minimise(
 
 
 def closed_certificates(mechanism: Mechanism, regime: Regime, delta: float) -> list[Certificate]:
-    """Certificates that need no search: the Renyi theorem, and a lossless one where there is one."""
+    """Certificates that need no search: the Renyi theorem, and a lossless one where there is one.
+
+    Of a deployed model they are those of the mechanism that it is stated to be; of a black box there is one, infinite.
+    """
+    stated = stated_by(mechanism)
+    if stated is None:
+        return [Certificate(float("inf"), delta, None, regime.name, "none")]
+    mechanism = stated
     sensitivity, paths = regime.sensitivity(mechanism.release), mechanism.release.paths
     epsilon, order = renyi_epsilon(mechanism.renyi(sensitivity), delta, paths=paths)
     best_order = float(order) if np.isfinite(order) else None
@@ -149,10 +157,10 @@ def certificates(mechanism: Mechanism, regime: Regime, delta: float) -> list[Cer
 
     Where its searches do not agree the structured one is infinite, and says so.
     """
-    found = closed_certificates(mechanism, regime, delta)
-    if isinstance(mechanism, PostProcessesPaths):
-        stated = mechanism.exact_paths()
-        search = structured_supremum(regime.pair_set(stated), delta, paths=stated.paths)
+    found, stated = closed_certificates(mechanism, regime, delta), stated_by(mechanism)
+    if stated is not None and isinstance(stated, PostProcessesPaths):
+        exact = stated.exact_paths()
+        search = structured_supremum(regime.pair_set(exact), delta, paths=exact.paths)
         found.append(Certificate(search.epsilon, delta, None, regime.name, "structured", search))
     return found
 

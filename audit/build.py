@@ -35,11 +35,12 @@ from ..mechanisms import (
     rbf,
     shortened,
 )
-from .config import ADVERSARIES, ATTACK_GROUP, AuditConfig, DataConfig, GridConfig, ReleaseConfig, check_auditable
+from .config import ADVERSARIES, ATTACK_GROUP, POPULATION_GROUP, POPULATIONS, AuditConfig, DataConfig, check_auditable
+from .deployed import as_mechanism, check_deployed, read_deployed, with_parameters
 from .ingest import Format, Table, read_table
-from .plugins import is_outside, load_outside
-
-_MECHANISM_GROUP = "gpleak.mechanisms"
+from .plugins import MECHANISM_GROUP, is_outside, load_outside
+from .release_section import ADAPTERS, GridConfig, ReleaseConfig
+from .released import Released, read_released
 
 KERNELS: dict[str, Callable[[float], Kernel]] = {
     "exponential": exponential,
@@ -76,6 +77,7 @@ class Subject:
         population: What the population adversary knows; None means the data without the targets.
         sha256: Of the data file; None when the data did not come from a file.
         clipped: How many responses were clipped.
+        released: What was released, to be held against the mechanism; None when it is only simulated.
         outsiders: Attacks from outside gpleak, by the names that the plan gives them.
     """
 
@@ -85,6 +87,7 @@ class Subject:
     population: Population | None = None
     sha256: str | None = None
     clipped: int = 0
+    released: Released | None = None
     outsiders: Mapping[str, Attack] = field(default_factory=dict)
 
 
@@ -101,24 +104,53 @@ def build_subject(config: AuditConfig, *, allow_code: bool = False) -> Subject:
     check_auditable(config)
     regime = REGIMES[config.release.regime](config.release)
     if config.data is None:
-        release = build_release(config, records=config.release.records or 0)
+        mechanism = _mechanism(config, records=config.release.records or 0, allow_code=allow_code)
         jump = Jump(config.population.label_noise)
-        jump.check(release)
-        mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
-        return Subject(None, mechanism, regime, jump, outsiders=build_outsiders(config, release, allow_code=allow_code))
+        jump.check(mechanism.release)
+        outsiders = build_outsiders(config, mechanism.release, allow_code=allow_code)
+        return Subject(None, mechanism, regime, jump, outsiders=outsiders)
     data, table, clipped = _load(config, config.data, config.data.file, "data.file")
     if len(data) < 2:
         raise InputError(f"{config.folder / config.data.file}: has 1 record: an audit needs at least 2")
-    release = build_release(config, records=len(data))
+    released = _released(config, config.data)
+    mechanism = _mechanism(config, records=len(data), allow_code=allow_code, data=data, released=released)
+    release = mechanism.release
     _check_rows(config.folder / config.data.file, table, release, data)
-    pool = None
+    check_deployed(mechanism, data, claimed=config.audit.claimed_epsilon)
+    return Subject(
+        data,
+        mechanism,
+        regime,
+        _population(config, config.data, release, allow_code=allow_code),
+        table.sha256,
+        clipped,
+        released,
+        build_outsiders(config, release, allow_code=allow_code),
+    )
+
+
+def _released(config: AuditConfig, section: DataConfig) -> Released | None:
+    if config.release.released is None:
+        return None
+    path = config.folder / config.release.released
+    return read_released(path, section.covariates, _format(section), key="release.released")
+
+
+def _population(config: AuditConfig, section: DataConfig, release: Release, *, allow_code: bool) -> Population | None:
+    """A public table, or an outsider's population, called with the release; None means the data themselves."""
     if config.population.file is not None:
-        known, pool_table, _ = _load(config, config.data, config.population.file, "population.file")
-        _check_rows(config.folder / config.population.file, pool_table, replace(release, records=len(known)), known)
-        pool = Pool(known, np.arange(len(known)), "file")
-    mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
-    outsiders = build_outsiders(config, release, allow_code=allow_code)
-    return Subject(data, mechanism, regime, pool, table.sha256, clipped, outsiders)
+        known, table, _ = _load(config, section, config.population.file, "population.file")
+        _check_rows(config.folder / config.population.file, table, replace(release, records=len(known)), known)
+        return Pool(known, np.arange(len(known)), "file")
+    if config.population.kind in POPULATIONS:
+        return None
+    name, key = config.population.kind, "population.source"
+    make = load_outside(name, group=POPULATION_GROUP, key=key, folder=config.folder, allow_code=allow_code)
+    found = make(release)
+    lacking = [part for part in ("name", "draw") if not hasattr(found, part)]
+    if lacking:
+        raise InputError(f"{key} = {name!r}: is not a population, it lacks {', '.join(lacking)}")
+    return found  # type: ignore[no-any-return]
 
 
 def build_stated(config: AuditConfig, *, allow_code: bool = False) -> tuple[Mechanism, Regime]:
@@ -130,9 +162,27 @@ def build_stated(config: AuditConfig, *, allow_code: bool = False) -> tuple[Mech
     if config.release.records is None:
         subject = build_subject(config, allow_code=allow_code)
         return subject.mechanism, subject.regime
-    release = build_release(config, records=config.release.records)
-    mechanism = build_mechanism(config.release, release, folder=config.folder, allow_code=allow_code)
+    mechanism = _mechanism(config, records=config.release.records, allow_code=allow_code)
     return mechanism, REGIMES[config.release.regime](config.release)
+
+
+def _mechanism(
+    config: AuditConfig,
+    *,
+    records: int,
+    allow_code: bool,
+    data: Dataset | None = None,
+    released: Released | None = None,
+) -> Mechanism:
+    """One of ours or an outsider's with its public parameters, or a deployed model with what was read off it."""
+    section, folder = config.release, config.folder
+    if section.mechanism not in ADAPTERS:
+        release = build_release(config, records=records, released=released)
+        return build_mechanism(section, release, folder=folder, allow_code=allow_code)
+    reading = read_deployed(section, folder=folder, allow_code=allow_code, data=data)
+    read = config.model_copy(update={"release": with_parameters(section, reading)})
+    release = build_release(read, records=records, released=released)
+    return as_mechanism(reading, section, release)
 
 
 def _load(config: AuditConfig, section: DataConfig, file: Path, key: str) -> tuple[Dataset, Table, int]:
@@ -155,24 +205,36 @@ def _check_rows(path: Path, table: Table, release: Release, data: Dataset) -> No
         raise InputError(f"{path}, line {lines}: {error.rule}") from None
 
 
-def build_release(config: AuditConfig, *, records: int) -> Release:
-    """The public parameters of a configuration."""
+def build_release(config: AuditConfig, *, records: int, released: Released | None = None) -> Release:
+    """The public parameters of a configuration that names all of them.
+
+    Raises:
+        InputError: They contradict the data or what was released.
+    """
     section = config.release
     if config.data is not None and section.records not in (None, records):
         raise InputError(
             f"release.records = {section.records} but {config.data.file} has {records}: n is public and must match"
         )
-    domain = Domain(section.domain)
+    if section.kernel is None or section.length_scale is None or section.ridge is None:
+        raise InputError("release.kernel, release.length_scale and release.ridge must be set")
+    domain, paths = Domain(section.domain), section.paths
+    if released is not None:
+        if "paths" in section.model_fields_set and paths != len(released.paths):
+            raise InputError(
+                f"release.paths = {paths} but {section.released} holds {len(released.paths)}: leave release.paths out"
+            )
+        paths = len(released.paths)
     return Release(
         kernel=KERNELS[section.kernel](section.length_scale),
         ridge=section.ridge,
-        scale=section.scale,
+        scale=1.0 if section.scale is None else section.scale,
         prior_noise=section.prior_noise,
-        paths=section.paths,
+        paths=paths,
         domain=domain,
         response_bound=section.response_bound,
         records=records,
-        points=_points(config, domain),
+        points=_points(config, domain) if released is None else released.points,
         schedule=None if section.schedule is None else tuple(section.schedule),
     )
 
@@ -186,9 +248,9 @@ def build_mechanism(section: ReleaseConfig, release: Release, *, folder: Path, a
     name = section.mechanism
     if name in MECHANISMS:
         return MECHANISMS[name](release)
-    if not is_outside(name, _MECHANISM_GROUP):
+    if not is_outside(name, MECHANISM_GROUP):
         raise InputError(f"release.mechanism = {name!r}: must be {', '.join(MECHANISMS)} or module:Class")
-    found = load_outside(name, group=_MECHANISM_GROUP, key="release.mechanism", folder=folder, allow_code=allow_code)(
+    found = load_outside(name, group=MECHANISM_GROUP, key="release.mechanism", folder=folder, allow_code=allow_code)(
         release
     )
     if not isinstance(found, Mechanism):
@@ -242,5 +304,9 @@ def _points(config: AuditConfig, domain: Domain) -> Array | None:
 
 
 def _read(path: Path, columns: list[str], section: DataConfig, key: str) -> Table:
+    return read_table(path, columns, _format(section), key=key)
+
+
+def _format(section: DataConfig) -> Format:
     header = section.header if isinstance(section.header, bool) else tuple(section.header)
-    return read_table(path, columns, Format(section.decimal, section.thousands, header, section.separator), key=key)
+    return Format(section.decimal, section.thousands, header, section.separator)

@@ -36,7 +36,7 @@ class Attempt:
         adversary: "core", or the name of an attack by someone who knows the population.
         record: 0-based row; None for the target of the stress test.
         scores: One a simulated release.
-        exact: Exact epsilon of the attacked pair; None for an adversary who attacks no single pair.
+        exact: Exact epsilon of the attacked pair; None for an adversary who attacks no single pair, or without a law.
         shadows: Shadow datasets a hypothesis; None for an adversary who trains none.
         kept: Bytes kept of the shadows.
         notes: What the attack says about itself.
@@ -72,14 +72,14 @@ class Campaign:
         mechanism: What is audited.
         plan: Shadows, seed and trials.
         core: The core adversary's attack; None without one.
-        exact: Exact epsilon of each pair that it attacks.
+        exact: Exact epsilon of each pair that it attacks; None where no law is stated.
         population: Whom the population adversary attacks; None without one.
     """
 
     mechanism: Mechanism
     plan: AuditPlan
     core: CoreAttack | None
-    exact: tuple[float, ...]
+    exact: tuple[float | None, ...]
     population: PopulationAim | None
 
     @property

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..mechanisms import Array, InputError, Mechanism, PostProcessesPaths, Regime, Release, Tuning
+from ..mechanisms import Array, InputError, Mechanism, PerRowNoise, PostProcessesPaths, Regime, Release, Tuning
+from ..mechanisms.foreign import stated_by
 from .accountant import (
     Certificate,
     certificates,
@@ -75,7 +76,17 @@ class Solved:
 
 
 def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget: float | None = None) -> Certification:
-    """All certificates of a mechanism, what they mean in other terms, and how many paths a budget allows."""
+    """All certificates of a mechanism, what they mean in other terms, and how many paths a budget allows.
+
+    Of a deployed model they are those of the mechanism that it is stated to be.
+
+    Raises:
+        InputError: Nothing is certified of a black box, or of noise levels by row.
+    """
+    stated = stated_by(mechanism)
+    if stated is None or type(stated) is PerRowNoise:
+        raise InputError(f"nothing is certified of {mechanism.name}: an audit can test a claim, audit.claimed_epsilon")
+    mechanism = stated
     found = certificates(mechanism, regime, delta)
     best = smallest(found)
     closed = smallest([certificate for certificate in found if certificate.search is None])
@@ -98,8 +109,8 @@ def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget:
 def with_parameter(mechanism: Mechanism, parameter: str, value: float) -> Mechanism:
     """The mechanism with one public parameter changed."""
     change: dict[str, Any] = {parameter: value}
-    stated: Release = replace(mechanism.release, **change)
-    changed: Mechanism = type(mechanism)(stated)  # type: ignore[call-arg]
+    release: Release = replace(mechanism.release, **change)
+    changed: Mechanism = type(mechanism)(release)  # type: ignore[call-arg]
     return changed
 
 

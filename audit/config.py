@@ -3,28 +3,20 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ..attacks import Lira
 from ..mechanisms import InputError
 from .bounds.sequential import looks
 from .plugins import is_outside
+from .release_section import Flag, Number, Probability, ReleaseConfig, Section, Whole
 
 ADVERSARIES = ("core", "population", "lira", "path")
-ATTACK_GROUP = "gpleak.attacks"  # entry points
-
-Number = Annotated[float, Strict()]
-Whole = Annotated[int, Strict()]
-Flag = Annotated[bool, Strict()]
-Positive = Annotated[Number, Field(gt=0, allow_inf_nan=False)]
-Probability = Annotated[Number, Field(gt=0, lt=1)]
+ATTACK_GROUP, POPULATION_GROUP = "gpleak.attacks", "gpleak.populations"  # entry points
+POPULATIONS = ("data", "file", "jump")
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class DataConfig(_Section):
+class DataConfig(Section):
     """``[data]``: the private records."""
 
     file: Path = Field(description="the path of a CSV file, relative to the configuration")
@@ -48,59 +40,11 @@ class DataConfig(_Section):
         return value
 
 
-class GridConfig(_Section):
-    """``points = {shape = [60, 60]}``: a regular grid over the domain."""
-
-    shape: list[Annotated[Whole, Field(ge=1)]] = Field(min_length=1, description="points a side of the domain")
-
-
-class ReleaseConfig(_Section):
-    """``[release]``: the mechanism and its public parameters."""
-
-    mechanism: str = Field(description="posterior, noised, centred, thompson, gaussian or module:Class")
-    kernel: Literal["exponential", "matern32", "matern52", "rbf", "diagonal"] = Field(
-        description="exponential, matern32, matern52, rbf or diagonal"
-    )
-    length_scale: Positive = Field(description="a positive number, in units of the covariates")
-    ridge: Positive = Field(description="a positive number: the noise's standard deviation over the kernel's")
-    scale: Positive = Field(default=1.0, description="a positive number: the standard deviation of the prior")
-    prior_noise: Number = Field(default=0.0, ge=0, description="0 or a positive number, for mechanism noised")
-    paths: Whole = Field(default=1, ge=1, description="a whole number, at least 1")
-    domain: list[tuple[Number, Number]] = Field(min_length=1, description="a list of [low, high], one a covariate")
-    response_bound: Positive = Field(description="a positive number that no response exceeds in size")
-    regime: Literal["bounded", "exponential_1d", "rkhs", "separated", "diagonal"] = Field(
-        default="bounded", description="bounded, exponential_1d, rkhs, separated or diagonal"
-    )
-    schedule: list[Positive] | None = Field(
-        default=None, min_length=1, description="a list of positive scales, one a round, for mechanism thompson"
-    )
-    rkhs_norm: Positive | None = Field(default=None, description="a positive number, for regime rkhs")
-    separation: Positive | None = Field(
-        default=None, description="a positive number in units of the covariates, for regime separated"
-    )
-    records: Whole | None = Field(default=None, ge=1, description="the public number of records")
-    points: list[list[Number]] | GridConfig | Path | None = Field(
-        default=None, description="a list of points, {shape = [60, 60]} or a CSV file; leave it out for everywhere"
-    )
-
-    @model_validator(mode="after")
-    def _regime_has_its_number(self) -> "ReleaseConfig":
-        for regime, key in (("rkhs", "rkhs_norm"), ("separated", "separation")):
-            given = getattr(self, key) is not None
-            if self.regime == regime and not given:
-                raise ValueError(f"release.regime = {regime!r} needs release.{key}")
-            if given and self.regime != regime:
-                raise ValueError(f"release.{key} is for regime {regime!r} only: leave it out")
-        if self.schedule is not None and self.mechanism in ("posterior", "noised", "centred", "gaussian"):
-            raise ValueError(f"release.schedule is for mechanism 'thompson', got {self.mechanism!r}: leave it out")
-        return self
-
-
-class PopulationConfig(_Section):
+class PopulationConfig(Section):
     """``[population]``: what the population adversary knows in place of the other records."""
 
-    source: Literal["data", "file", "jump"] | None = Field(
-        default=None, description="data, file or jump; left out, file if there is one, else data"
+    source: str | None = Field(
+        default=None, description="data, file, jump or module:Class; left out, file if there is one, else data"
     )
     file: Path | None = Field(default=None, description="a CSV file with the columns of the data")
     label_noise: Number = Field(default=0.0, ge=0, le=1, description="a number from 0 to 1, for source jump")
@@ -109,7 +53,12 @@ class PopulationConfig(_Section):
     def _consistent(self) -> "PopulationConfig":
         if self.source == "file" and self.file is None:
             raise ValueError("population.source = 'file' needs population.file: name a CSV file")
-        if self.source in ("data", "jump") and self.file is not None:
+        if self.source not in (None, *POPULATIONS) and not is_outside(self.source, POPULATION_GROUP):
+            raise ValueError(
+                f"population.source = {self.source!r} is no population: set it to {', '.join(POPULATIONS)} or "
+                "module:Class"
+            )
+        if self.source not in (None, "file") and self.file is not None:
             raise ValueError(f"population.file is not used with source = {self.source!r}: leave one of them out")
         if self.label_noise and self.source != "jump":
             raise ValueError("population.label_noise is for source = 'jump' only: leave it out")
@@ -117,11 +66,11 @@ class PopulationConfig(_Section):
 
     @property
     def kind(self) -> str:
-        """data, file or jump."""
+        """data, file, jump or the name of one from outside."""
         return self.source or ("file" if self.file is not None else "data")
 
 
-class ComputeConfig(_Section):
+class ComputeConfig(Section):
     """``[compute]``: where the work is done. It never changes a result."""
 
     address: str | None = Field(
@@ -144,7 +93,7 @@ class ComputeConfig(_Section):
         return {"auto": None, "serial": 0}[self.workers] if isinstance(self.workers, str) else self.workers
 
 
-class LiraConfig(_Section):
+class LiraConfig(Section):
     """``[audit.lira]``: the published attack; one configuration for all targets."""
 
     density: Literal["gaussian", "mixture", "kernel"] = Field(
@@ -164,7 +113,7 @@ class LiraConfig(_Section):
         return self
 
 
-class AuditPlan(_Section):
+class AuditPlan(Section):
     """``[audit]``: who attacks whom, with how much effort, and what is claimed."""
 
     adversaries: list[str] = Field(
@@ -228,7 +177,7 @@ class AuditPlan(_Section):
         return value
 
 
-class AuditConfig(_Section):
+class AuditConfig(Section):
     """A whole configuration file."""
 
     data: DataConfig | None = Field(default=None, description="a section with the private records")

@@ -7,12 +7,12 @@ faults that leak less.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.stats import chi2, kstest, norm
 
-from ..mechanisms import Array, Dataset, HasPathLaw, InputError, Mechanism, Release, Whitening
+from ..mechanisms import Array, Dataset, HasPathLaw, InputError, Mechanism, Whitening
 
 _MOST_VALUES = 256  # whitened directions of one release
 _MOST_PATHS = 100  # of one release
@@ -45,8 +45,9 @@ class Fidelity:
         p_value: Smallest of all checks times their number, at most 1.
         significance: Probability of failing the right mechanism.
         checks: All of them, the oddest first.
-        paths: Paths drawn from each dataset.
+        paths: Paths drawn from each dataset, or in the file.
         points: Where they were looked at.
+        source: Where they came from: a "sampler" that was asked for them, or a "file" that was released.
     """
 
     p_value: float
@@ -54,6 +55,7 @@ class Fidelity:
     checks: tuple[Check, ...]
     paths: int
     points: int
+    source: Literal["sampler", "file"] = "sampler"
 
     @property
     def passed(self) -> bool:
@@ -99,7 +101,9 @@ def fidelity(
         law, added = mechanism.path_law(data, points), jitter[index]
         if added > _OPENLY_ADDED * law.prior_variance:  # stated openly, it is part of the law
             law, added = law.widened(added), 0.0
-        whitening = law.whitening(floor=_floor(mechanism.release, law.prior_variance, added))
+        release = mechanism.release
+        floor = rounding_floor(law.prior_variance, records=release.records, ridge=release.ridge, jitter=added)
+        whitening = law.whitening(floor=floor)
         if not whitening.kept.any():
             raise InputError("every released value is known beforehand to rounding: there is nothing to be tested")
         if drawn[index][0].shape[-1] != law.mean.size:
@@ -108,9 +112,15 @@ def fidelity(
                 f"points and states the law of {law.mean.size}: they must be the same"
             )
         checks += [Check(name, p, index) for name, p in _checks(whitening, *drawn[index]).items()]
-    checks.sort(key=lambda check: check.p_value)
-    p_value = min(1.0, len(checks) * checks[0].p_value)
-    return Fidelity(p_value, significance, tuple(checks), 2 * half * together, len(points))
+    return combined(checks, significance=significance, paths=2 * half * together, points=len(points), source="sampler")
+
+
+def combined(
+    checks: list[Check], *, significance: float, paths: int, points: int, source: Literal["sampler", "file"]
+) -> Fidelity:
+    """All checks as one test: the smallest p-value times their number."""
+    ordered = sorted(checks, key=lambda check: check.p_value)
+    return Fidelity(min(1.0, len(ordered) * ordered[0].p_value), significance, tuple(ordered), paths, points, source)
 
 
 def fidelity_points(mechanism: Mechanism, data: Dataset, first: Sequence[int], ends: Array, *, seed: int) -> Array:
@@ -157,12 +167,12 @@ def _among(points: Array, places: Array, most: int, rng: np.random.Generator) ->
     return np.asarray(points[np.sort(chosen)])
 
 
-def _floor(release: Release, prior_variance: float, jitter: float) -> float:
+def rounding_floor(prior_variance: float, *, records: int, ridge: float, jitter: float) -> float:
     """Variance above which a covariance computed in float64 is right to a per cent or better.
 
     Rounding is relative to the prior variance and grows with the condition of the kernel matrix; so does jitter.
     """
-    rounding = 1e3 * np.finfo(float).eps * np.sqrt(release.records) / release.ridge
+    rounding = 1e3 * np.finfo(float).eps * np.sqrt(records) / ridge
     return float(max(prior_variance * max(1e-9, rounding), 1e4 * jitter))
 
 
@@ -186,23 +196,23 @@ def _checks(whitening: Whitening, first: Array, second: Array) -> dict[str, floa
     marginal = marginal.reshape(count, -1)
     means, squares = np.sqrt(count) * flat.mean(axis=0), np.square(flat).sum(axis=0)
     found: dict[str, Any] = {
-        "mean": _two_sided(float(np.square(means).sum()), size),
-        "mean in one direction": _most_odd(2.0 * norm.sf(np.abs(means))),
-        "mean at one point": _most_odd(2.0 * norm.sf(np.abs(np.sqrt(count) * marginal.mean(axis=0)))),
-        "variance": _two_sided(float(squares.sum()), count * size),
-        "variance in one direction": _most_odd(_two_sided(squares, count)),
-        "variance at one point": _most_odd(_two_sided(np.square(marginal).sum(axis=0), count)),
+        "mean": two_sided(float(np.square(means).sum()), size),
+        "mean in one direction": most_odd(2.0 * norm.sf(np.abs(means))),
+        "mean at one point": most_odd(2.0 * norm.sf(np.abs(np.sqrt(count) * marginal.mean(axis=0)))),
+        "variance": two_sided(float(squares.sum()), count * size),
+        "variance in one direction": most_odd(two_sided(squares, count)),
+        "variance at one point": most_odd(two_sided(np.square(marginal).sum(axis=0), count)),
         "shape of the values": float(kstest(flat.reshape(-1)[:_SHAPE_SAMPLE], norm.cdf).pvalue),
         "shape of the paths": float(kstest(np.square(flat).sum(axis=1), chi2(size).cdf).pvalue),
-        "independence of two calls": _independence(*calls),
-        "independence of releases": _independence(z[0 : len(z) - 1 : 2], z[1::2]),
+        "independence of two calls": independence(*calls),
+        "independence of releases": independence(z[0 : len(z) - 1 : 2], z[1::2]),
     }
     if z.shape[1] > 1:
-        found["independence of paths"] = _independence(z[:, 0 : z.shape[1] - 1 : 2], z[:, 1::2])
+        found["independence of paths"] = independence(z[:, 0 : z.shape[1] - 1 : 2], z[:, 1::2])
     if 1 < size <= count:
         below = _below_the_diagonal(flat.T @ flat)
-        found["correlation"] = _two_sided(float(np.square(below).sum()), len(below))
-        found["correlation in one pair"] = _most_odd(2.0 * norm.sf(np.abs(below)))
+        found["correlation"] = two_sided(float(np.square(below).sum()), len(below))
+        found["correlation in one pair"] = most_odd(2.0 * norm.sf(np.abs(below)))
     return {name: float(p_value) for name, p_value in found.items()}
 
 
@@ -215,16 +225,17 @@ def _below_the_diagonal(wishart: Array) -> Array:
     return np.asarray(factor[np.tril_indices(len(wishart), -1)])
 
 
-def _two_sided(statistic: Array | float, degrees: int) -> Array:
+def two_sided(statistic: Array | float, degrees: Array | int) -> Array:
     """p-value of a chi-squared statistic that is too large or too small."""
     return np.minimum(1.0, 2.0 * np.minimum(chi2.sf(statistic, degrees), chi2.cdf(statistic, degrees)))
 
 
-def _most_odd(p_values: Array) -> float:
+def most_odd(p_values: Array) -> float:
+    """p-value of the smallest of several, whatever their dependence."""
     return min(1.0, float(np.min(p_values)) * p_values.size)
 
 
-def _independence(one: Array, other: Array) -> float:
+def independence(one: Array, other: Array) -> float:
     """p-value of the inner product of two halves: given the other, it is normal with the other's length."""
     length = float(np.linalg.norm(other))
     return float(2.0 * norm.sf(abs(float(np.vdot(one, other))) / length)) if length > 0 else 0.0

@@ -73,20 +73,53 @@ def read_table(path: Path, columns: list[str], file_format: Format, *, key: str 
         InputError: No such file, not text, a missing column, a row of another length, a cell that is not a
             number in the stated format (lines are named), or no rows.
     """
+    cells = read_cells(path, columns, file_format, raw=read_file(path, key=key))
+    if not len(cells.frame):
+        raise InputError(f"{path}: has no records: give at least 2")
+    values = np.column_stack([numbers(path, cells.frame[name], cells.lines, file_format) for name in columns])
+    return Table(values, cells.lines, cells.sha256)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A CSV file as text.
+
+    Attributes:
+        frame: All its columns, by name; every cell is text.
+        lines: Line of the file, 1-based, that each row ends on.
+        sha256: Of the file's bytes.
+    """
+
+    frame: pd.DataFrame
+    lines: tuple[int, ...]
+    sha256: str
+
+
+def read_file(path: Path, *, key: str) -> bytes:
+    """The bytes of a file; `key` is the configuration's name for it.
+
+    Raises:
+        InputError: It cannot be read.
+    """
     try:
-        raw = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no such path"
         raise InputError(f"{path}: cannot be read ({reason}): check {key}") from None
+
+
+def read_cells(path: Path, columns: list[str], file_format: Format, *, raw: bytes) -> Cells:
+    """All cells of a CSV file that has these `columns`, and maybe others; `path` is for messages.
+
+    Raises:
+        InputError: Not text, a missing column or a row of another length.
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 at byte {error.start}: save it as CSV UTF-8") from None
     frame, lines = _frame(path, text, columns, file_format)
-    if not len(frame):
-        raise InputError(f"{path}: has no records: give at least 2")
-    values = np.column_stack([_numbers(path, frame[name], lines, file_format) for name in columns])
-    return Table(values, lines, hashlib.sha256(raw).hexdigest())
+    return Cells(frame, lines, hashlib.sha256(raw).hexdigest())
 
 
 def _frame(path: Path, text: str, columns: list[str], file_format: Format) -> tuple[pd.DataFrame, tuple[int, ...]]:
@@ -153,7 +186,12 @@ def _why_not(path: Path, columns: list[str], file_format: Format, reading: tuple
     return f"{path}, line {line}: has {len(cells)} cells where {len(names)} columns are named: repair the line"
 
 
-def _numbers(path: Path, cells: "pd.Series[str]", lines: tuple[int, ...], file_format: Format) -> Array:
+def numbers(path: Path, cells: "pd.Series[str]", lines: tuple[int, ...], file_format: Format) -> Array:
+    """The cells of one column as numbers.
+
+    Raises:
+        InputError: One is not; its line is named, and what it says is not shown.
+    """
     wrong = np.flatnonzero(~cells.str.fullmatch(file_format.number.pattern).to_numpy(dtype=bool))
     if len(wrong):
         first = cells.iloc[wrong[0]]
@@ -164,9 +202,14 @@ def _numbers(path: Path, cells: "pd.Series[str]", lines: tuple[int, ...], file_f
         if first and {",", "."} & set(first):
             advice = "if it is a decimal comma or has thousands separators, set data.decimal and data.thousands"
         raise InputError(f"{where}: {problem}: {advice}")
-    plain = cells.str.replace(file_format.thousands, "", regex=False) if file_format.thousands else cells
-    values = plain.str.replace(file_format.decimal, ".", regex=False).astype(np.float64).to_numpy()
+    values = plain(cells, file_format).astype(np.float64).to_numpy()
     if not np.isfinite(values).all():
         bad = [lines[row] for row in np.flatnonzero(~np.isfinite(values))]
         raise InputError(f"{path}, line {shortened(bad)}, column {cells.name!r}: is too large for a number")
     return np.asarray(values)
+
+
+def plain(cells: "pd.Series[str]", file_format: Format) -> "pd.Series[str]":
+    """Numbers as text that `float` reads."""
+    whole = cells.str.replace(file_format.thousands, "", regex=False) if file_format.thousands else cells
+    return whole.str.replace(file_format.decimal, ".", regex=False)

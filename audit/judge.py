@@ -86,6 +86,6 @@ def summarise(
         epsilon_exact=last.exact,
         largest_provable_epsilon=judged.provable,
         # The core adversary's score is the exact log-likelihood ratio of the stated pair; no other's is.
-        model_based=model_based_bound(scores, **level) if last.adversary == "core" else None,
+        model_based=model_based_bound(scores, **level) if last.exact is not None else None,
         estimates=tuple(estimates),
     )

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import __version__
 from ..attacks import Store, write_private
-from ..mechanisms import OWN, Array, Dataset, InputError, Release, brief
+from ..mechanisms import OWN, Array, Dataset, InputError, Mechanism, Release, brief
+from ..mechanisms.foreign import BlackBox, Deployed
 from .build import Subject
 from .config import AuditPlan
 from .plugins import source_digest
@@ -64,6 +65,7 @@ def about(subject: Subject, plan: AuditPlan) -> dict[str, Any]:
         "gpleak's sources": _own_sources(),
         "libraries": {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
         "mechanism": _class_of(mechanism) if type(mechanism) in OWN else _identity(mechanism),
+        "mechanism.model": model_identity(mechanism),
         "data": None if subject.data is None else _hash(subject.data),
         "population": None if population is None else _identity(population),
         **{f"release.{key}": value for key, value in release_record(mechanism.release).items()},
@@ -119,8 +121,8 @@ def _compare(folder: Path, then: dict[str, Any], now: dict[str, Any]) -> None:
         return
     first = differ[0]
     said = f"{first} was {brief(json.dumps(then.get(first)))} and is {brief(json.dumps(now.get(first)))}"
-    if first in ("data", "population", "mechanism") and then.get(first) and now.get(first):
-        said = {"data": "the records differ"}.get(first, f"the {first}'s code or state differs")
+    if first in ("data", "population", "mechanism", "mechanism.model") and then.get(first) and now.get(first):
+        said = {"data": "the records differ"}.get(first, f"the {first.split('.')[-1]}'s code or state differs")
     more = f"; also {', '.join(differ[1:4])}{' and more' if len(differ) > 4 else ''}" if len(differ) > 1 else ""
     raise InputError(
         f"{folder}: holds the chunks of another run: {said}{more}: start over with --fresh, or choose another folder "
@@ -142,6 +144,15 @@ def _identity(thing: object) -> str:
             "still right, so audit it without a folder for them"
         ) from None
     return f"{_class_of(thing)}, source {source_digest(thing)}, state {state}"
+
+
+def model_identity(mechanism: Mechanism) -> str | None:
+    """A deployed model: its state, and the source of the function or class that is not ours; None of others."""
+    if not isinstance(mechanism, Deployed | BlackBox):
+        return None
+    model = mechanism.model
+    code = next((getattr(model, part) for part in ("function", "regressor") if hasattr(model, part)), model)
+    return f"{_identity(model)}, code {source_digest(code)}"
 
 
 @lru_cache(maxsize=1)

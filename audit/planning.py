@@ -7,6 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from ..attacks import core_seconds
 from ..mechanisms import InputError
+from ..mechanisms.foreign import BlackBox
 from .bounds import largest_provable_epsilon
 from .build import Subject
 from .config import AuditPlan
@@ -74,6 +75,8 @@ def plan_power(subject: Subject, plan: AuditPlan, *, factor: float, power: float
 def _plan(subject: Subject, plan: AuditPlan, factor: float, power: float) -> PowerPlan:
     data, mechanism = subject.data, subject.mechanism
     assert data is not None
+    if isinstance(mechanism, BlackBox):
+        raise InputError(f"nothing is exact of a black box ({mechanism.name}): what an attack can show is not known")
     release = mechanism.release
     subject.regime.check(release, data)
     replacements = replacements_of(release, plan)

@@ -10,6 +10,8 @@ from typing import Any
 
 from ..mechanisms import InputError
 
+MECHANISM_GROUP = "gpleak.mechanisms"
+
 
 def registered(group: str) -> dict[str, str]:
     """Names that installed packages registered under an entry point group, and their ``module:name``. Runs nothing."""
@@ -48,9 +50,9 @@ def load_outside(name: str, *, group: str, key: str, folder: Path, allow_code: b
 
 
 def source_digest(thing: object) -> str:
-    """SHA-256 of the source file of a thing's class; "unknown" where it is not from a file."""
+    """SHA-256 of the source file of a function or of a thing's class; "unknown" where it is not from a file."""
     try:
-        content = Path(inspect.getfile(type(thing))).read_bytes()
+        content = Path(inspect.getfile(thing if inspect.isroutine(thing) else type(thing))).read_bytes()
     except (OSError, TypeError):
         return "unknown"
     return f"sha256:{hashlib.sha256(content).hexdigest()}"

@@ -10,6 +10,7 @@ from .accountant import Certificate
 from .bounds import EpsilonBound
 from .exposure import Exposure
 from .fidelity import Fidelity
+from .file_audit import ReleasedEvidence
 from .ledger import Ledger
 from .roc import Roc, TprAtFpr
 from .verdict import Verdict
@@ -71,7 +72,8 @@ class AuditResult:
         claimed_epsilon: What was put to the test.
         worst_pair: The worst pair of datasets found in the public domain: a lower bound on the mechanism's epsilon
             without sampling error; None when none was searched for.
-        exposure: Exact epsilon of every record; None when there are no records.
+        records: Number of private records; None for the stress test, which has none.
+        exposure: Exact epsilon of every record; None when there are no records, or nothing is exact.
         replacements: The public records that took a record's place.
         population: What the adversaries knew who train shadows; None when there were none.
         attacks: One entry an attacked record.
@@ -84,6 +86,9 @@ class AuditResult:
         clipped: Responses that were clipped.
         timings: Seconds a step took.
         engine: What ran the attacks, "serial" or "ray", and on how many workers; it changed no number.
+        exposure_everywhere: Exact epsilon of every record if the whole function were released; None where listed points
+            are not what is released of it, or float64 cannot say it.
+        released: What a released file says about the records; None without one.
     """
 
     verdict: Verdict
@@ -97,6 +102,7 @@ class AuditResult:
     certificates: tuple[Certificate, ...]
     claimed_epsilon: float
     worst_pair: WorstPair | None
+    records: int | None
     exposure: Exposure | None
     replacements: Dataset
     population: str | None
@@ -110,6 +116,8 @@ class AuditResult:
     clipped: int
     timings: Mapping[str, float]
     engine: tuple[str, int]
+    exposure_everywhere: Exposure | None = None
+    released: ReleasedEvidence | None = None
 
     @property
     def significance(self) -> float:
@@ -125,6 +133,11 @@ class AuditResult:
     def worst_epsilon(self) -> float | None:
         """Largest exact epsilon of a record; None when there are no records."""
         return None if self.exposure is None else float(self.exposure.epsilon.max())
+
+    @property
+    def worst_everywhere(self) -> float | None:
+        """Largest exact epsilon of a record if the whole function were released."""
+        return None if self.exposure_everywhere is None else float(self.exposure_everywhere.epsilon.max())
 
     @property
     def epsilon_exact(self) -> Array:

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from ..attacks import CoreAttack, Store
 from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release, Thompson
+from ..mechanisms.foreign import BlackBox, stated_by
 from .accountant import Certificate, certificates, closed_certificates, smallest
 from .adversaries import population_attacks
 from .bounds import Sequential
@@ -18,20 +19,23 @@ from .build import Subject
 from .campaign import Attempt, Campaign, Running, running
 from .config import AuditPlan, ComputeConfig
 from .exposure import Exposure, draw_replacements, exposure
-from .fidelity import Fidelity, fidelity, fidelity_points
+from .file_audit import open_file
 from .judge import Judged, judge_once, judge_sequence, summarise
 from .keeping import open_store
 from .ledger import Ledger, open_ledger
 from .result import AuditResult
-from .targets import choose_population, choose_targets, choose_witnesses
+from .targets import choose_population, choose_targets
 from .verdict import Evidence, exceeds, rule
+from .whole_function import exposure_everywhere
+from .witnesses import sampler_fidelity
 from .worst import worst_pair
 
 # First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row,
 # hypothesis and block of trials (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their
 # index (attacks/population.py). 4: the fidelity test (audit/fidelity.py). 5: its data where there are none
-# (audit/targets.py). 6: the search for the worst pair (audit/worst.py). 7: the structured supremum, whose root is
-# always 0: it does not depend on the audit (audit/structured.py).
+# (audit/witnesses.py). 6: the search for the worst pair (audit/worst.py). 7: the structured supremum, whose root is
+# always 0: it does not depend on the audit (audit/structured.py). 8: what a release that was seen would have shown
+# otherwise (audit/membership.py).
 _REPLACEMENTS = 0
 
 
@@ -92,14 +96,17 @@ def _run(
     claimed = certificate.epsilon if plan.claimed_epsilon is None else plan.claimed_epsilon
 
     replacements = replacements_of(release, plan)
-    exposed, targets, jitter = None, [], 0.0
+    file = open_file(subject)
+    exposed, everywhere, targets, jitter = None, None, [], 0.0
     if data is not None:
         subject.regime.check(release, data)
         with _timed(clock, "exposure"):
             laws = mechanism.leave_one_out(data, replacements)
             exposed = exposure(laws, plan.delta, paths=release.paths)
+            everywhere = exposure_everywhere(mechanism, data, replacements, plan.delta)
             jitter = laws.jitter
-        _check_certificate(mechanism, float(exposed.epsilon.max()), certificate)
+        if not isinstance(mechanism, BlackBox):  # there it only guides the attacks
+            _check_certificate(mechanism, float(exposed.epsilon.max()), certificate)
         targets = choose_targets(plan, exposed)
 
     campaign = _plan(subject, plan, targets, replacements, exposed)
@@ -110,7 +117,15 @@ def _run(
     faithful = None
     if tested:
         with _timed(clock, "fidelity"):
-            faithful = _fidelity(subject, plan, ledger, targets, replacements, exposed)
+            share = ledger.share("fidelity")
+            if file is None:
+                faithful = sampler_fidelity(subject, plan, targets, replacements, exposed, significance=share)
+            else:
+                faithful = file.fidelity(share)
+    seen = None
+    if file is not None:
+        with _timed(clock, "released file"):
+            seen = file.evidence(subject, replacements, seed=plan.seed)
 
     with (
         _timed(clock, "attacks"),
@@ -124,16 +139,18 @@ def _run(
         ]
     jitter = max(jitter, *(part.jitter for parts in batches for part in parts))
 
+    # Of a black box nothing is exact, and no law is claimed: what adversaries take it for decides nothing.
+    exact = None if isinstance(mechanism, BlackBox) else exposed
     evidence = [Evidence(a.adversary, a.record, a.epsilon_lower, a.largest_provable_epsilon) for a in attacks]
     ruling = rule(
         claimed,
         certified=certificate.epsilon,
-        worst_exact=None if exposed is None else float(exposed.epsilon.max()),
-        worst_record=None if exposed is None else int(exposed.epsilon.argmax()),
+        worst_exact=None if exact is None else float(exact.epsilon.max()),
+        worst_record=None if exact is None else int(exact.epsilon.argmax()),
         # The actions of a transcript are public: a pair with other actions says nothing about a claim on these.
         worst_pair=None if worst is None or type(mechanism) is Thompson else worst.epsilon,
         evidence=evidence,
-        fidelity=faithful,
+        fidelity=None if isinstance(mechanism, BlackBox) else faithful,
     )
     return AuditResult(
         verdict=ruling.verdict,
@@ -147,7 +164,8 @@ def _run(
         certificates=tuple(known),
         claimed_epsilon=claimed,
         worst_pair=worst,
-        exposure=exposed,
+        records=None if data is None else len(data),
+        exposure=exact,
         replacements=replacements,
         population=None if campaign.population is None else campaign.population.population.name,
         attacks=tuple(attacks),
@@ -160,6 +178,8 @@ def _run(
         clipped=subject.clipped,
         timings=clock,
         engine=(attacking.engine.name, attacking.engine.workers),
+        exposure_everywhere=everywhere,
+        released=seen,
     )
 
 
@@ -179,36 +199,17 @@ def _plan(
 ) -> Campaign:
     """Who attacks whom."""
     core: CoreAttack | None = None
-    exact: tuple[float, ...] = ()
+    exact: tuple[float | None, ...] = ()
     if "core" in plan.adversaries and subject.data is not None and exposed is not None:
         chosen = exposed.replacement[targets]
         against = Dataset(replacements.covariates[chosen], replacements.responses[chosen])
         core = CoreAttack(subject.mechanism, subject.data, tuple(targets), against, plan.seed)
         exact = tuple(float(epsilon) for epsilon in exposed.epsilon[targets])
+        if isinstance(subject.mechanism, BlackBox):
+            exact = (None,) * len(targets)
     attacks = population_attacks(subject, plan)
     population = choose_population(subject, targets, attacks) if attacks else None
     return Campaign(subject.mechanism, plan, core, exact, population)
-
-
-def _fidelity(
-    subject: Subject,
-    plan: AuditPlan,
-    ledger: Ledger,
-    targets: list[int],
-    replacements: Dataset,
-    exposed: Exposure | None,
-) -> Fidelity:
-    """Hold releases of the data and of a neighbour against the stated law."""
-    witnesses = choose_witnesses(subject, targets, replacements, exposed, seed=plan.seed)
-    points = fidelity_points(subject.mechanism, witnesses.datasets[0], witnesses.rows, witnesses.ends, seed=plan.seed)
-    return fidelity(
-        subject.mechanism,
-        witnesses.datasets,
-        points,
-        paths=plan.fidelity,
-        significance=ledger.share("fidelity"),
-        seed=plan.seed,
-    )
 
 
 def _attack(
@@ -235,8 +236,8 @@ def _attack(
 
 
 def _check_certificate(mechanism: Mechanism, exact: float, certificate: Certificate) -> None:
-    """For our own mechanisms a pair above the certificate means a defect here: fail closed."""
-    if type(mechanism) in OWN and exceeds(exact, certificate.epsilon):
+    """For our own mechanisms, or what is stated to be one, a pair above means a defect here: fail closed."""
+    if type(stated_by(mechanism)) in OWN and exceeds(exact, certificate.epsilon):
         raise NumericalError(
             f"the exact epsilon of a pair, {exact:.6g}, exceeds the certified epsilon {certificate.epsilon:.6g}: "
             "gpleak has a defect; please report this configuration"

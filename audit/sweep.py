@@ -24,7 +24,8 @@ from .. import __version__
 from ..mechanisms import InputError, Moments, brief
 from .adversaries import ATTACKS, population_attacks
 from .build import MECHANISMS, Subject, build_subject
-from .config import AuditConfig
+from .config import POPULATIONS, AuditConfig
+from .keeping import model_identity
 from .loading import load_config
 from .plugins import source_digest
 from .result import AuditResult
@@ -197,13 +198,22 @@ def settings_of(config: AuditConfig, subject: Subject) -> dict[str, Any]:
     """
     settings = dict(_flat(config.model_dump(mode="json", exclude={"compute"})))
     settings |= {key: _digest(settings[key]) for key in _HIDDEN if isinstance(settings.get(key), str | list)}
-    files = {"population.file": config.population.file, "release.points": config.release.points}
+    release = config.release
+    files = {
+        "population.file": config.population.file,
+        "release.points": release.points,
+        "release.released": release.released,
+    }
     files |= {} if config.data is None else {"data.file": config.data.file}
     for key, file in files.items():
         if isinstance(file, Path):
             settings[key] = _file_digest(config.folder / file, key)
-    if config.release.mechanism not in MECHANISMS:
+    if (model := model_identity(subject.mechanism)) is not None:
+        settings["release.model"] = f"{release.model}, {model}"
+    elif release.mechanism not in MECHANISMS:
         settings["release.mechanism"] += f", source {source_digest(subject.mechanism)}"
+    if config.population.kind not in POPULATIONS:
+        settings["population.source"] += f", source {source_digest(subject.population)}"
     settings["audit.adversaries"] = [
         f"{name}, source {source_digest(subject.outsiders[name])}" if name in subject.outsiders else name
         for name in config.audit.adversaries

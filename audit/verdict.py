@@ -144,11 +144,13 @@ def _refutations(
         odd = fidelity.checks[0]
         p_value = f"{fidelity.p_value:.2g}" if fidelity.p_value > 0 else "below 1e-300"
         where = "the data" if odd.dataset == 0 else "the neighbouring data"
+        said = f"not the stated mechanism: the {odd.name} of its releases from {where} is not that of the stated law"
+        if fidelity.source == "file":
+            said = f"the file is not a release of the stated mechanism for these data: its {odd.name} is odd"
         add(
             "fidelity test",
             fidelity.significance,
-            f"not the stated mechanism: the {odd.name} of its releases from {where} is not that of the stated law "
-            f"(p-value {p_value}, at significance {fidelity.significance:.3g})",
+            f"{said} (p-value {p_value}, at significance {fidelity.significance:.3g})",
         )
     exact_of = f"exact epsilon of {_named(worst_record)}"
     if worst_exact is not None and exceeds(worst_exact, certified):

@@ -28,6 +28,7 @@ from ..mechanisms import (
     pair_epsilon,
 )
 from ..mechanisms.contour import log_profile
+from ..mechanisms.foreign import stated_by
 from ..mechanisms.pair import QuadraticForm, quadratic_form
 from ..mechanisms.profile import chernoff_epsilon, solve_epsilon
 from .clusters import REGIMES, Candidates, Setting, fresh, setting_of, sites, starts
@@ -88,11 +89,11 @@ def worst_pair(mechanism: Mechanism, regime: Regime, delta: float, *, seed: int 
 
     Two independent chains of populations with 1, 2, 3 and 6 clusters: each starts from thousands of pairs with places
     at corners, on or near each other and anywhere, and from the best pair with fewer clusters, breeds around its dozen
-    best with shrinking steps, and is polished. Where the
-    paths are released at listed points the pair is judged at these points (the search looks at 300 of them at most,
-    the result at all). Under `Separated` no two records share a place, so that all n - 1 are searched, from subsets of
-    a packed grid; under `Rkhs` all responses are one function's, chosen for the pair. Of a transcript two
-    layouts of the public covariates are looked at, with M against -M as the first response; of a query M against -M.
+    best with shrinking steps, and is polished. Where the paths are released at listed points the pair is judged at
+    these points (the search looks at 300 of them at most, the result at all). Under `Separated` no two records share a
+    place, so that all n - 1 are searched, from subsets of a packed grid; under `Rkhs` all responses are one function's,
+    chosen for the pair. Of a transcript two layouts of the public covariates are looked at, with M against -M as the
+    first response; of a query M against -M.
 
     Args:
         mechanism: The mechanism with its public parameters.
@@ -101,7 +102,7 @@ def worst_pair(mechanism: Mechanism, regime: Regime, delta: float, *, seed: int 
         seed: Of the search; the same seed finds the same pair.
 
     Returns:
-        The pair, or None if there is nothing to search: an outsider's mechanism or regime; `Thompson` or
+        The pair, or None if there is nothing to search: a black box; an outsider's mechanism or regime; `Thompson` or
         `GaussianQuery` under `Rkhs`; `Separated` with more than 400 records or more than a grid holds.
 
     Raises:
@@ -109,6 +110,9 @@ def worst_pair(mechanism: Mechanism, regime: Regime, delta: float, *, seed: int 
     """
     check_delta(delta)
     regime.sensitivity(mechanism.release)
+    if (stated := stated_by(mechanism)) is None:
+        return None
+    mechanism = stated
     with threadpool_limits(1):
         if type(mechanism) in (Thompson, GaussianQuery) and type(regime) in REGIMES and type(regime) is not Rkhs:
             return _worst_layout(mechanism, regime, delta)

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich import box
@@ -21,9 +21,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..audit import AuditResult, PowerPlan, WorstPair
+from ..audit.installed import Installed
 from ..audit.run import Progress as ProgressCallback
 from .figures import record_name
 from .html import fidelity_text, number
+from .implementation import implementation_text, notes_of
+from .released import print_released
 
 _MINUTE = 60.0
 _COLOURS = {"VIOLATED": "bold red", "NOT_REFUTED": "bold blue", "INCONCLUSIVE": "bold yellow"}
@@ -44,7 +47,12 @@ def unread() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_reader()
+
+
+def forget_reader() -> None:
+    """What is still to be printed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_summary(result: AuditResult, console: Console) -> None:
@@ -58,10 +66,17 @@ def print_summary(result: AuditResult, console: Console) -> None:
     table.add_row("shown by attack", number(best.epsilon_lower.value), by)
     if result.worst_record is not None:
         worst = f"{record_name(result.worst_record)}, no sampling"
-        table.add_row("worst record, exact", number(result.worst_epsilon), worst)
+        points, name = result.mechanism.release.points, "worst record, exact"
+        if result.worst_everywhere is None or points is None:
+            table.add_row(name, number(result.worst_epsilon), worst)
+        else:
+            table.add_row(f"{name}, on these {len(points)} points", number(result.worst_epsilon), worst)
+            table.add_row(f"{name}, of the whole function", number(result.worst_everywhere), "were it released")
     if result.worst_pair is not None:
         table.add_row("worst pair found", number(result.worst_pair.epsilon), "of any data, no sampling")
-    table.add_row("certified", number(result.certificate.epsilon), f"{result.certificate.method}, {result.regime}")
+    method = result.certificate.method
+    certified = "nothing is certified of a black box" if method == "none" else f"{method}, {result.regime}"
+    table.add_row("certified", number(result.certificate.epsilon), certified)
     table.add_row("claimed", number(result.claimed_epsilon), "")
     console.print(table)
 
@@ -82,6 +97,11 @@ def print_summary(result: AuditResult, console: Console) -> None:
             number(attack.largest_provable_epsilon),
         )
     console.print(attacks)
+    print_released(result, console)
+    if (said := implementation_text(result)) is not None:
+        console.print(Text(f"{said}."))
+        for note in notes_of(result):
+            console.print(Text(f"  - {note}"))
     console.print(Text(f"fidelity: {fidelity_text(result)}."))
     console.print(Text(str(result.verdict), style=_COLOURS[result.verdict]))
     console.print(Text(f"{result.reason}."))
@@ -99,6 +119,21 @@ def print_worst_pair(pair: WorstPair, console: Console) -> None:
         table.add_row(name, str(copies), place, f"{record.response:.8g}")
     console.print(table)
     console.print(Text(f"The worst of {pair.evaluations:,} pairs looked at: the mechanism's epsilon is at least this."))
+
+
+def print_installed(found: Sequence[Installed], console: Console) -> None:
+    """What a configuration can name, kind by kind."""
+    table = Table(box=box.SIMPLE)
+    for title in ("kind", "name", "from"):
+        table.add_column(title)
+    for index, item in enumerate(found):
+        first = index == 0 or found[index - 1].kind != item.kind
+        style = None if item.usable else "dim"
+        table.add_row(item.kind if first else "", Text(item.name), Text(item.source), style=style)
+    console.print(table)
+    console.print(
+        Text("Besides, module:Class names code of your own (docs/adapters.md); it runs only with --allow-code.")
+    )
 
 
 def print_plan(plan: PowerPlan, console: Console) -> None:

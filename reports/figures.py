@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from ..audit import AttackResult, AuditResult
+from ..audit.membership import MembershipEvidence
 from ..mechanisms import Array
 
 # Okabe and Ito's colours, told apart by all common kinds of colour vision.
@@ -111,6 +112,32 @@ def exposure_figure(epsilon: Array, claimed: float) -> str:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.set_xlabel("exact epsilon of a record (worst drawn replacement)")
         axes.set_ylabel("share of records")
+        return _svg(figure)
+
+
+def evidence_figure(found: MembershipEvidence) -> str:
+    """Evidence of every record in a released file, sorted, over its expected ranges under both hypotheses."""
+    order = np.argsort(-found.evidence, kind="stable")
+    place = np.arange(1, len(order) + 1)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(8.2, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for ranges, colour, hatch, label in (
+            (found.in_quantiles[order], BLUE, None, "expected with the record, 5 to 95 %"),
+            (found.out_quantiles[order], ORANGE, "////", "expected without it, 5 to 95 %"),
+        ):
+            # A band of a single record would have no width.
+            edges = np.concatenate([[0.5], place, [len(order) + 0.5]])
+            low, high = (np.concatenate([side[:1], side, side[-1:]]) for side in (ranges[:, 0], ranges[:, 2]))
+            axes.fill_between(
+                edges, low, high, step="mid", alpha=0.3, color=colour, linewidth=0, hatch=hatch, label=label
+            )
+        axes.plot(place, found.evidence[order], ".", color=INK, markersize=4, label="this release")
+        axes.axhline(0.0, color=GREY, linewidth=0.8)
+        axes.set_xlim(0.5, len(order) + 0.5)
+        axes.set_xlabel("records, the strongest evidence first")
+        axes.set_ylabel("evidence of membership (nats)")
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
         return _svg(figure)
 
 

@@ -10,9 +10,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from .. import __version__
 from ..audit import SPLIT, AttackResult, AuditResult, EpsilonBound, Expense, Supremum
-from .figures import exposure_figure, record_name, roc_figure, sandwich_figure
+from ..mechanisms.foreign import BlackBox
+from .figures import evidence_figure, exposure_figure, record_name, roc_figure, sandwich_figure
+from .implementation import implementation_text, notes_of
+from .released import nats, others_text, suspicions
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
+_STRONGEST = 10  # records in the table of a released file
 
 
 def render_report(result: AuditResult) -> str:
@@ -25,6 +29,7 @@ def render_report(result: AuditResult) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    environment.filters["nats"] = nats
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template("report.html").render(
         result=result,
@@ -36,10 +41,15 @@ def render_report(result: AuditResult) -> str:
         name=record_name,
         search=[search_text(found.search) for found in result.certificates if found.search is not None],
         fidelity=fidelity_text(result),
+        implementation=implementation_text(result),
+        notes=notes_of(result),
         sequential=any(expense.looks is None for expense in result.ledger.expenses),
         ledger=_ledger_lines(result),
         beside=_beside(result),
         compared=compare(result.attacks),
+        suspicions=[] if result.released is None else suspicions(result.released)[:_STRONGEST],
+        others=None if result.released is None else others_text(result.released),
+        evidence=None if result.released is None else evidence_figure(result.released.membership),
         knowledge=_KNOWLEDGE.get(result.population or "", result.population),
         split=SPLIT.fraction,
         versions={
@@ -146,9 +156,18 @@ def fidelity_text(result: AuditResult) -> str:
         return "not tested"
     p_value = number(found.p_value) if found.p_value > 0 else "below 1e-300"
     said = "are compatible with" if found.passed else "are not those of"
+    whose = (
+        "mechanism that the adversaries take them for" if isinstance(result.mechanism, BlackBox) else "stated mechanism"
+    )
+    if found.source == "file":
+        is_it = "is" if found.passed else "is not"
+        return (
+            f"the file, {found.paths} path(s) at {found.points} points, {is_it} compatible with a release of the "
+            f"stated mechanism for these data (p-value {p_value}, at significance {number(found.significance)})"
+        )
     return (
         f"{found.paths} released paths of the data and as many of a neighbour, looked at in {found.points} places, "
-        f"{said} the stated mechanism (p-value {p_value}, at significance {number(found.significance)})"
+        f"{said} the {whose} (p-value {p_value}, at significance {number(found.significance)})"
     )
 
 

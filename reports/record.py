@@ -9,10 +9,12 @@ from typing import Any
 
 from .. import __version__
 from ..attacks import write_private as write_bytes
-from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Fidelity, WorstPair, release_record
-from ..mechanisms import InputError, Record
+from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Exposure, Fidelity, WorstPair, release_record
+from ..mechanisms import Dataset, InputError, Record
+from .implementation import implementation_record
+from .released import released_record
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 # One step for each older version: takes a record of that version, returns one of the next.
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -51,16 +53,21 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "schema_version": 5,
         "attacks": [{**attack, "kept_bytes": None, "notes": []} for attack in record["attacks"]],
     },
+    # 6: whose code drew the releases, a released file, and what the whole function would betray beside listed points.
+    5: lambda record: {
+        **record,
+        "schema_version": 6,
+        "implementation": None,
+        "released": None,
+        "epsilon_everywhere": None,
+        "fidelity": None if record["fidelity"] is None else {**record["fidelity"], "source": "sampler"},
+    },
 }
 
 
 def as_record(result: AuditResult) -> dict[str, Any]:
     """The audit as plain values. No private record is in it: rows are named by number."""
-    replacements, exposure = result.replacements, result.exposure
-    who = [
-        {"index": int(index), **_record(replacements.record(int(index)))}
-        for index in ([] if exposure is None else exposure.replacement)
-    ]
+    exposed = [] if result.exposure is None else _exposed(result.exposure, result.replacements)
     worst = result.worst_record
     return {
         "schema_version": SCHEMA_VERSION,
@@ -73,9 +80,9 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         "neighbouring": "replace_one",
         "seed": result.seed,
         "data": None
-        if exposure is None
+        if result.records is None
         else {
-            "records": result.mechanism.release.records,
+            "records": result.records,
             "sha256": result.sha256,
             "clipped": result.clipped,
         },
@@ -92,11 +99,13 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         "worst_pair": None if result.worst_pair is None else worst_pair_record(result.worst_pair),
         "worst_exact": None
         if worst is None
-        else {"epsilon": result.worst_epsilon, "record": worst, "replacement": who[worst]},
-        "records": [
-            {"record": row, "epsilon_exact": float(epsilon), "replacement": who[row]}
-            for row, epsilon in enumerate(result.epsilon_exact)
-        ],
+        else {"epsilon": result.worst_epsilon, "record": worst, "replacement": exposed[worst]["replacement"]},
+        "records": exposed,
+        "epsilon_everywhere": None
+        if result.exposure_everywhere is None
+        else _exposed(result.exposure_everywhere, result.replacements),
+        "implementation": implementation_record(result),
+        "released": None if result.released is None else released_record(result.released),
         "population": result.population,
         "fidelity": None if result.fidelity is None else _fidelity(result.fidelity),
         "ledger": {
@@ -107,6 +116,18 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         "attacks": [_attack(attack) for attack in result.attacks],
         "timings": {**result.timings, "engine": result.engine[0], "workers": result.engine[1]},
     }
+
+
+def _exposed(exposure: Exposure, replacements: Dataset) -> list[dict[str, Any]]:
+    """Exact epsilon of every record, and the public record that shows it."""
+    return [
+        {
+            "record": row,
+            "epsilon_exact": float(epsilon),
+            "replacement": {"index": int(index), **_record(replacements.record(int(index)))},
+        }
+        for row, (epsilon, index) in enumerate(zip(exposure.epsilon, exposure.replacement, strict=True))
+    ]
 
 
 def worst_pair_record(pair: WorstPair) -> dict[str, Any]:
@@ -190,6 +211,7 @@ def _fidelity(fidelity: Fidelity) -> dict[str, Any]:
         "p_value": fidelity.p_value,
         "passed": fidelity.passed,
         "significance": fidelity.significance,
+        "source": fidelity.source,
         "paths": fidelity.paths,
         "points": fidelity.points,
         "checks": [asdict(check) for check in fidelity.checks],

@@ -58,7 +58,7 @@ def test_default_audit_is_not_refuted(default):
 def test_record_has_the_stated_shape(default):
     _, out = default
     record = json.loads((out / "audit.json").read_text(), parse_constant=pytest.fail)
-    assert record["schema_version"] == 5
+    assert record["schema_version"] == 6
     assert record["verdict"] == "NOT_REFUTED"
     assert record["neighbouring"] == "replace_one"
     assert record["data"]["records"] == 500

@@ -127,7 +127,7 @@ def test_missing_keys_and_sections(folder):
     with pytest.raises(InputError, match=r"release\.ridge is missing: set it to a positive number"):
         load(folder)
     (folder / "audit.toml").write_text(CONFIG.replace("ridge = 1.0", "rigde = 1.0"))
-    with pytest.raises(InputError, match=r"unknown key 'rigde' in \[release\]: did you mean 'ridge'\? \(and 1 more"):
+    with pytest.raises(InputError, match=r"unknown key 'rigde' in \[release\]: did you mean 'ridge'\?"):
         load(folder)
     (folder / "audit.toml").write_text("")
     with pytest.raises(InputError, match=r"release is missing"):

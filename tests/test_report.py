@@ -32,19 +32,20 @@ def test_infinity_is_a_string_and_comes_back(tmp_path, result):
 def test_older_records_still_load(tmp_path, result):
     """Schema version 1 knew no population adversary, no version before 4 a ledger or a fidelity test."""
     old = {**as_record(result), "schema_version": 1}
-    for key in ("population", "assumptions", "ledger", "fidelity", "decided_by"):
+    for key in ("population", "assumptions", "ledger", "fidelity", "decided_by", "released", "epsilon_everywhere"):
         del old[key]
     for attack in old["attacks"]:
         del attack["kept_bytes"], attack["notes"]
         del attack["model_based"], attack["estimates"], attack["epsilon_lower"]["kind"]
     (tmp_path / "audit.json").write_text(json.dumps(old))
     loaded = load_record(tmp_path / "audit.json")
-    assert loaded["schema_version"] == 5
+    assert loaded["schema_version"] == 6
     assert all(attack["notes"] == [] for attack in loaded["attacks"])
     assert loaded["population"] is None
     assert loaded["assumptions"] == []
     assert loaded["records"] == old["records"]
     assert loaded["fidelity"] is loaded["ledger"] is loaded["decided_by"] is None
+    assert loaded["released"] is loaded["epsilon_everywhere"] is None
     assert {attack["epsilon_lower"]["kind"] for attack in loaded["attacks"]} == {"confidence"}
     assert set(loaded) == set(as_record(result))
     assert [set(attack) for attack in loaded["attacks"]] == [set(attack) for attack in as_record(result)["attacks"]]

@@ -1,0 +1,173 @@
+"""From what is deployed to a mechanism: the model is found, read, completed by the configuration and checked."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..mechanisms import (
+    Centred,
+    Dataset,
+    ExactPosterior,
+    InputError,
+    Mechanism,
+    Noised,
+    PerRowNoise,
+    Predictive,
+    Release,
+)
+from ..mechanisms.foreign import BlackBox, Deployed, Reading, check_moments, function, gpytorch, gstools, scikit_learn
+from .plugins import load_outside
+from .release_section import ReleaseConfig
+
+_SAME = 1e-6  # relative, between a parameter in the configuration and in the model
+_FILES = (".joblib", ".pkl", ".pickle")
+_STATED: dict[str, Callable[[Release], Mechanism]] = {
+    "posterior": ExactPosterior,
+    "noised": Noised,
+    "predictive": Predictive,
+    "centred": Centred,
+}
+
+
+def read_deployed(section: ReleaseConfig, *, folder: Path, allow_code: bool, data: Dataset | None) -> Reading:
+    """What an adapter reads off the model that the configuration names.
+
+    Args:
+        section: ``[release]``, with an adapter as its mechanism.
+        folder: Of the configuration.
+        allow_code: Whether the model's code may be run.
+        data: The private records, to see whether a fitted model was fitted to them; None where there are none.
+
+    Raises:
+        InputError: The model cannot be loaded, does something that no certificate covers, or was fitted to other data.
+    """
+    name, public = section.model or "", frozenset(section.public)
+    thing = _load(name, folder=folder, allow_code=allow_code)
+    try:
+        if section.mechanism == "sklearn":
+            reading = scikit_learn.read(_made(thing, "fit"), public=public)
+        elif section.mechanism == "gpytorch":
+            reading = gpytorch.read(_made(thing, "likelihood"), public=public, draws=section.draws or "latent")
+        elif section.mechanism == "gstools":
+            reading = gstools.read(_made(thing, "model"), public=public)
+        else:
+            reading = function.read(thing)
+    except InputError as error:
+        raise InputError(f"release.model = {name!r}: {error}") from None
+    if reading.draws is not None and section.draws != reading.draws:
+        if section.draws is not None:
+            raise InputError(f"release.draws = {section.draws!r} but the model's draws are {reading.draws}: correct it")
+        if reading.draws == "predictive":
+            raise InputError(
+                f"release.model = {name!r}: its draws are predictive (the function and fresh noise on every value), "
+                "not latent values of the function: if that is what is released, state release.draws = 'predictive'; "
+                "else take the noise out of what is drawn (scikit-learn: use alpha in place of a WhiteKernel)"
+            )
+    if data is not None and reading.trained_on is not None:
+        _check_same_data(name, data, *reading.trained_on)
+    return reading
+
+
+def _load(name: str, *, folder: Path, allow_code: bool) -> Any:
+    """The object behind ``module:object``, or in a file that joblib or pickle wrote, which runs code as well."""
+    if Path(name).suffix not in _FILES:
+        return load_outside(name, group="gpleak.models", key="release.model", folder=folder, allow_code=allow_code)
+    if not allow_code:
+        raise InputError(f"release.model = {name!r}: loading it can run any code; if you trust it, pass --allow-code")
+    import joblib  # comes with scikit-learn
+
+    try:
+        return joblib.load(folder / name)
+    except Exception as error:
+        raise InputError(f"release.model = {name!r}: cannot be loaded ({type(error).__name__})") from None
+
+
+def _made(thing: Any, part: str) -> Any:
+    """The model itself, or what a function without arguments makes."""
+    return thing if isinstance(thing, type) or hasattr(thing, part) or not callable(thing) else thing()
+
+
+def _check_same_data(name: str, data: Dataset, covariates: Any, responses: Any) -> None:
+    covariates, responses = (
+        np.asarray(covariates, dtype=np.float64),
+        np.asarray(responses, dtype=np.float64).reshape(-1),
+    )
+    covariates = covariates.reshape(len(covariates), -1)
+    if covariates.shape == data.covariates.shape and len(responses) == len(data):
+        close = np.allclose(covariates, data.covariates, rtol=1e-6) and np.allclose(
+            responses, data.responses, rtol=1e-6
+        )
+        if close:
+            return
+    raise InputError(
+        f"release.model = {name!r}: was fitted to {len(covariates)} records that are not those of data.file, which has "
+        f"{len(data)}: give the data that it was fitted to, in the same order, or the model before it is fitted"
+    )
+
+
+def with_parameters(section: ReleaseConfig, reading: Reading) -> ReleaseConfig:
+    """``[release]`` completed by what was read.
+
+    Raises:
+        InputError: Something is stated differently in both, or in neither.
+    """
+    change: dict[str, Any] = {}
+    for key in ("kernel", "length_scale", "ridge", "scale"):
+        said, found = getattr(section, key), getattr(reading, key)
+        if found is None:
+            if said is None and key != "scale":
+                raise InputError(
+                    f"release.{key} is missing: it cannot be read off a function; set it to what an adversary would "
+                    "take the release for"
+                )
+        elif said is None:
+            change[key] = found
+        elif said != found and (key == "kernel" or abs(said - found) > _SAME * abs(found)):
+            raise InputError(
+                f"release.{key} = {said!r} but the model has {found if key == 'kernel' else format(found, '.10g')}: "
+                f"leave it out, or correct the model (a standard deviation where a variance is meant?)"
+            )
+    return section.model_copy(update=change)
+
+
+def as_mechanism(reading: Reading, section: ReleaseConfig, release: Release) -> Deployed | BlackBox:
+    """A deployed model beside the mechanism that it is stated, or else taken, to be.
+
+    Raises:
+        InputError: The configuration states what the model cannot be.
+    """
+    predictive = (reading.draws or section.draws) == "predictive"
+    likely = "noised" if release.prior_noise else "predictive" if predictive else "posterior"
+    like: Mechanism
+    if reading.ridges is not None:
+        if section.stated not in (None, "posterior") or predictive:
+            raise InputError("a model with a noise level for each row can be stated to be 'posterior' only")
+        like = PerRowNoise(release, reading.ridges)
+    elif reading.draws is not None and section.stated not in (None, likely):
+        raise InputError(
+            f"release.stated = {section.stated!r} but the model's draws are those of {likely!r}: leave it out"
+        )
+    else:
+        like = _STATED[section.stated or likely](release)
+    if section.stated is None and (reading.draws is None or reading.approximate):
+        why = () if reading.approximate is None else (reading.approximate,)
+        return BlackBox(reading.model, like, (*reading.notes, *why))
+    return Deployed(reading.model, like, reading.notes)
+
+
+def check_deployed(mechanism: Mechanism, data: Dataset, *, claimed: float | None) -> None:
+    """Before the audit of a deployed model starts: something is claimed, and its moments are those of the law.
+
+    Raises:
+        InputError: Nothing is certified or claimed, or mean or covariance differ (both are shown).
+    """
+    if not isinstance(mechanism, Deployed | BlackBox):
+        return
+    if claimed is None and (isinstance(mechanism, BlackBox) or type(mechanism.like) is PerRowNoise):
+        raise InputError(
+            "nothing is certified of this model: state the epsilon that is claimed of it, audit.claimed_epsilon, or "
+            "(if it is exact) what it is, release.stated"
+        )
+    check_moments(mechanism, data)
