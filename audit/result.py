@@ -12,6 +12,7 @@ from .exposure import Exposure
 from .fidelity import Fidelity
 from .file_audit import ReleasedEvidence
 from .ledger import Ledger
+from .outlook import Outlook
 from .roc import Roc, TprAtFpr
 from .verdict import Verdict
 from .worst import WorstPair
@@ -89,6 +90,7 @@ class AuditResult:
         exposure_everywhere: Exact epsilon of every record if the whole function were released; None where listed points
             are not what is released of it, or float64 cannot say it.
         released: What a released file says about the records; None without one.
+        outlook: More paths, the whole trade-off of the worst pairs, what the trials could refute; None if not computed.
     """
 
     verdict: Verdict
@@ -118,6 +120,7 @@ class AuditResult:
     engine: tuple[str, int]
     exposure_everywhere: Exposure | None = None
     released: ReleasedEvidence | None = None
+    outlook: Outlook | None = None
 
     @property
     def significance(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..attacks import CoreAttack, Store
-from ..mechanisms import OWN, Dataset, HasPathLaw, Mechanism, NumericalError, Release, Thompson
+from ..mechanisms import OWN, Dataset, Mechanism, Moments, NumericalError, Release, Thompson
 from ..mechanisms.foreign import BlackBox, stated_by
 from .accountant import Certificate, certificates, closed_certificates, smallest
 from .adversaries import population_attacks
@@ -19,15 +19,17 @@ from .build import Subject
 from .campaign import Attempt, Campaign, Running, running
 from .config import AuditPlan, ComputeConfig
 from .exposure import Exposure, draw_replacements, exposure
+from .faithful import faithfulness, is_fidelity_tested
 from .file_audit import open_file
-from .judge import Judged, judge_once, judge_sequence, summarise
+from .judge import SPLIT, Judged, judge_once, judge_sequence, summarise
 from .keeping import open_store
 from .ledger import Ledger, open_ledger
+from .orientation import orientation, oriented
+from .outlook import look_around
 from .result import AuditResult
 from .targets import choose_population, choose_targets
 from .verdict import Evidence, exceeds, rule
 from .whole_function import exposure_everywhere
-from .witnesses import sampler_fidelity
 from .worst import worst_pair
 
 # First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row,
@@ -97,7 +99,7 @@ def _run(
 
     replacements = replacements_of(release, plan)
     file = open_file(subject)
-    exposed, everywhere, targets, jitter = None, None, [], 0.0
+    laws, exposed, everywhere, targets, jitter = None, None, None, [], 0.0
     if data is not None:
         subject.regime.check(release, data)
         with _timed(clock, "exposure"):
@@ -110,18 +112,12 @@ def _run(
         targets = choose_targets(plan, exposed)
 
     campaign = _plan(subject, plan, targets, replacements, exposed)
-    tested = is_fidelity_tested(mechanism, plan)
     looks = None if plan.batch else 1
-    ledger = open_ledger(plan.significance, campaign.aims, fidelity=tested, looks=looks)
-
-    faithful = None
-    if tested:
-        with _timed(clock, "fidelity"):
-            share = ledger.share("fidelity")
-            if file is None:
-                faithful = sampler_fidelity(subject, plan, targets, replacements, exposed, significance=share)
-            else:
-                faithful = file.fidelity(share)
+    ledger = open_ledger(plan.significance, campaign.aims, fidelity=is_fidelity_tested(subject, plan), looks=looks)
+    with _timed(clock, "fidelity"):
+        faithful = faithfulness(
+            subject, plan, ledger, file=file, targets=targets, replacements=replacements, exposed=exposed
+        )
     seen = None
     if file is not None:
         with _timed(clock, "released file"):
@@ -148,10 +144,12 @@ def _run(
         worst_exact=None if exact is None else float(exact.epsilon.max()),
         worst_record=None if exact is None else int(exact.epsilon.argmax()),
         # The actions of a transcript are public: a pair with other actions says nothing about a claim on these.
-        worst_pair=None if worst is None or type(mechanism) is Thompson else worst.epsilon,
+        worst_pair=None if worst is None or type(stated_by(mechanism)) is Thompson else worst.epsilon,
         evidence=evidence,
         fidelity=None if isinstance(mechanism, BlackBox) else faithful,
     )
+    with _timed(clock, "outlook"):
+        outlook = look_around(subject, plan, laws=laws, exposed=exact, worst=worst, targets=targets, ledger=ledger)
     return AuditResult(
         verdict=ruling.verdict,
         reason=ruling.reason,
@@ -180,6 +178,7 @@ def _run(
         engine=(attacking.engine.name, attacking.engine.workers),
         exposure_everywhere=everywhere,
         released=seen,
+        outlook=outlook,
     )
 
 
@@ -187,11 +186,6 @@ def replacements_of(release: Release, plan: AuditPlan) -> Dataset:
     """The public records that may take a record's place in this audit."""
     seed = np.random.SeedSequence(plan.seed, spawn_key=(_REPLACEMENTS,))
     return draw_replacements(release.domain, release.response_bound, plan.replacements, seed)
-
-
-def is_fidelity_tested(mechanism: Mechanism, plan: AuditPlan) -> bool:
-    """Whether the audit holds releases against a law, and pays for it."""
-    return plan.fidelity > 0 and isinstance(mechanism, HasPathLaw)
 
 
 def _plan(
@@ -208,6 +202,8 @@ def _plan(
         if isinstance(subject.mechanism, BlackBox):
             exact = (None,) * len(targets)
     attacks = population_attacks(subject, plan)
+    if attacks:
+        subject.mechanism.value_law(Moments(np.zeros(1), np.ones(1)))  # refuses where there is none, before any work
     population = choose_population(subject, targets, attacks) if attacks else None
     return Campaign(subject.mechanism, plan, core, exact, population)
 
@@ -218,15 +214,20 @@ def _attack(
     """The batches of every attack and what they show: all trials at once, or look by look until the claim falls."""
     shares = [ledger.share(adversary) for adversary, _ in attacking.campaign.aims]
     if plan.batch is None:
-        attempts = attacking.attempt(range(plan.trials))
+        raw = attacking.attempt(range(plan.trials))
+        chosen = [SPLIT.sizes(min(len(a.scores.member), len(a.scores.nonmember)))[0] for a in raw]
+        attempts = [oriented(a, orientation(a, count)) for a, count in zip(raw, chosen, strict=True)]
         once = [judge_once(attempt, plan, share) for attempt, share in zip(attempts, shares, strict=True)]
         return [[attempt] for attempt in attempts], once
     batches: list[list[Attempt]] = [[] for _ in shares]
     states = [Sequential(claimed, plan.delta, share) for share in shares]
+    signs = [1.0 for _ in shares]
     for look in plan.looks:
-        for index, attempt in enumerate(attacking.attempt(look)):
-            batches[index].append(attempt)
-            states[index] = states[index].look(attempt.scores)
+        for index, raw_attempt in enumerate(attacking.attempt(look)):
+            if not batches[index]:  # the first batch only chooses the first bets
+                signs[index] = orientation(raw_attempt, len(raw_attempt.scores.member))
+            batches[index].append(oriented(raw_attempt, signs[index]))
+            states[index] = states[index].look(batches[index][-1].scores)
         if any(state.refuted for state in states):
             break
     judged = [

@@ -2,8 +2,10 @@
 
 import logging
 import os
+import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -14,11 +16,15 @@ from rich.text import Text
 
 from ..audit import AuditResult, Verdict, build_subject, load_config, run_audit
 from ..mechanisms import InputError, NumericalError
-from . import commands  # noqa: F401 - registers them
+from ..mechanisms.foreign import BlackBox
+from . import commands, comparing, rebuilding, starting  # noqa: F401 - registers them
 from .application import AllowCode, ConfigPath, Interrupt, Overrides, app, make_folder
 from .console import PlainConsole, forget_reader, print_summary, progress_bar, unread
-from .html import render_report
-from .record import as_record, strict_json, write_private, write_record
+from .files import report_files, write_files
+from .html import render_locations
+from .map import map_drawing
+from .options import Figures, Public
+from .record import as_record, strict_json, write_record
 
 _INTERRUPTED = 130
 
@@ -38,6 +44,11 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as strict JSON and nothing else.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, no warnings.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Say what is done.")] = False,
+    public: Public = False,
+    figures: Figures = False,
+    locations: Annotated[
+        bool, typer.Option("--include-locations", help="Write report-private.html, a map of the private records.")
+    ] = False,
     allow_code: AllowCode = False,
 ) -> None:
     """Attack a release and set what is found beside what is certified and claimed.
@@ -51,6 +62,10 @@ def audit(
     logging.getLogger("gpleak").setLevel(logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING)
     loaded = load_config(config, overrides)
     subject = build_subject(loaded, allow_code=allow_code)
+    if locations and (subject.data is None or isinstance(subject.mechanism, BlackBox)):
+        raise InputError(
+            "--include-locations needs records with exact epsilons: without data, or of a black box, leave it out"
+        )
     keep = None if out is None else out / "chunks"
     out = out or Path("gpleak-out")
     Interrupt.kept, Interrupt.fresh = keep is not None, fresh
@@ -63,10 +78,18 @@ def audit(
             progress(done, total, workers)
 
         result = run_audit(subject, loaded.audit, compute=loaded.compute, progress=tell, keep=keep, fresh=fresh)
-    report = render_report(result)  # before anything is written: both files or none
-    record = as_record(result)
+    record = as_record(result, command=command_text(config, overrides, allow_code=allow_code))
+    maps = []
+    if locations and subject.data is not None and loaded.data is not None:
+        maps = [map_drawing(record, subject.data.covariates, loaded.data.covariates)]
+    # Before anything is written: all files or none.
+    files = report_files(record, public=public, figures=figures, more=maps)
+    if maps and loaded.data is not None:
+        files["report-private.html"] = render_locations(record, maps[0], loaded.data.covariates)
     write_record(record, out / "audit.json")
-    write_private(report, out / "report.html")
+    write_files(files, out)
+    for name in {"report-public.html", "report-private.html"} - set(files):
+        (out / name).unlink(missing_ok=True)  # of an earlier audit: beside this one it would mislead
     if as_json:
         print(strict_json(record), end="")
     else:
@@ -75,6 +98,12 @@ def audit(
 
 
 app.registered_commands.insert(0, app.registered_commands.pop())  # in the help the main one comes first
+
+
+def command_text(config: Path, overrides: Sequence[str] | None, *, allow_code: bool) -> str:
+    """What finds the same numbers again: where the work is done and where results are written changes none of them."""
+    changes = [part for change in overrides or [] if not change.startswith("compute.") for part in ("--set", change)]
+    return shlex.join(["gpleak", "audit", str(config), *changes, *(["--allow-code"] if allow_code else [])])
 
 
 def _print_result(result: AuditResult, report: Path) -> None:

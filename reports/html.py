@@ -1,26 +1,99 @@
-"""The report as one HTML file: no script, no network, figures inline."""
+"""The report as one HTML file: no script, no network, figures inline. It is made from a record and nothing else."""
 
-import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+from markupsafe import Markup, escape
 
-from .. import __version__
-from ..audit import SPLIT, AttackResult, AuditResult, EpsilonBound, Expense, Supremum
-from ..mechanisms.foreign import BlackBox
-from .figures import evidence_figure, exposure_figure, record_name, roc_figure, sandwich_figure
-from .implementation import implementation_text, notes_of
-from .released import nats, others_text, suspicions
+from ..audit import SPLIT, AuditResult
+from .advice import headline, manager_sentence, next_steps, public_tiles, tiles
+from .drawings import all_drawings
+from .figures import Drawing, record_name
+from .implementation import implementation_sentence
+from .record import as_record
+from .released import nats, others_text
+from .sentences import (
+    KNOWLEDGE,
+    METHODS_IN_FULL,
+    all_certificates,
+    best_attack,
+    capitalised,
+    fidelity_sentence,
+    fidelity_text,
+    is_black_box,
+    number,
+    percent,
+    search_sentence,
+    search_text,
+)
 
-_LIBRARIES = ("numpy", "scipy", "scikit-learn")
+__all__ = ["compare", "fidelity_text", "number", "render_public", "render_record", "render_report", "search_text"]
+
 _STRONGEST = 10  # records in the table of a released file
+_MOST_ATTACKS = 60  # in the table of attacks
 
 
 def render_report(result: AuditResult) -> str:
-    """The whole report as HTML text."""
+    """The report of an audit, for internal use."""
+    return render_record(as_record(result))
+
+
+def render_record(record: dict[str, Any]) -> str:
+    """The report for internal use from what `as_record` or `load_record` gives: the same bytes from either."""
+    attacks = side_by_side(record["attacks"])
+    released = record["released"]
+    return template("report.html").render(
+        record=record,
+        headline=headline(record),
+        sentence=manager_sentence(record),
+        tiles=tiles(record),
+        steps=next_steps(record),
+        figures={name: drawing.svg for name, drawing in all_drawings(record).items()},
+        best=best_attack(record),
+        certificates=sorted(all_certificates(record), key=lambda one: one["epsilon"]),
+        everywhere=max((one["epsilon_exact"] for one in record["epsilon_everywhere"] or []), default=None),
+        search=_searches(record),
+        attacks=attacks[:_MOST_ATTACKS],
+        left_out=max(len(attacks) - _MOST_ATTACKS, 0),
+        compared=compare(attacks),
+        knowledge=KNOWLEDGE.get(record["population"] or "", record["population"]),
+        split=SPLIT.fraction,
+        sequential=any(entry["looks"] is None for entry in _entries(record)),
+        ledger=ledger_lines(record),
+        beside=_beside(record),
+        provable=max((attack["largest_provable_epsilon"] for attack in attacks), default=None),
+        fidelity=fidelity_sentence(record),
+        black_box=is_black_box(record),
+        implementation=implementation_sentence(record["release"]["mechanism"], record["implementation"]),
+        suspicions=[] if released is None else strongest(released),
+        others=None if released is None else others_text(released),
+    )
+
+
+def render_public(record: dict[str, Any]) -> str:
+    """The report without anything that was measured on private data, from what `redacted` gives."""
+    return template("public.html").render(
+        record=record,
+        tiles=public_tiles(record),
+        figures={name: drawing.svg for name, drawing in all_drawings(record).items()},
+        certificates=sorted(all_certificates(record), key=lambda one: one["epsilon"]),
+        search=_searches(record),
+        ledger=ledger_lines(record),
+        implementation=implementation_sentence(record["release"]["mechanism"], record["implementation"]),
+    )
+
+
+def render_locations(record: dict[str, Any], drawing: Drawing, columns: Sequence[str]) -> str:
+    """The private report: where the records lie and how much is betrayed of each."""
+    return template("private.html").render(record=record, figure=drawing.svg, columns=columns)
+
+
+def template(name: str) -> Template:
+    """A template with the filters that all of them use."""
     environment = Environment(
         loader=PackageLoader("gpleak.reports", "templates"),
         autoescape=select_autoescape(),
@@ -28,58 +101,48 @@ def render_report(result: AuditResult) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = number
-    environment.filters["nats"] = nats
-    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
-    return environment.get_template("report.html").render(
-        result=result,
-        attacks=side_by_side(result.attacks),
-        release=result.mechanism.release,
-        sandwich=sandwich_figure(result),
-        roc=roc_figure(result.attacks),
-        histogram=None if result.exposure is None else exposure_figure(result.epsilon_exact, result.claimed_epsilon),
-        name=record_name,
-        search=[search_text(found.search) for found in result.certificates if found.search is not None],
-        fidelity=fidelity_text(result),
-        implementation=implementation_text(result),
-        notes=notes_of(result),
-        sequential=any(expense.looks is None for expense in result.ledger.expenses),
-        ledger=_ledger_lines(result),
-        beside=_beside(result),
-        compared=compare(result.attacks),
-        suspicions=[] if result.released is None else suspicions(result.released)[:_STRONGEST],
-        others=None if result.released is None else others_text(result.released),
-        evidence=None if result.released is None else evidence_figure(result.released.membership),
-        knowledge=_KNOWLEDGE.get(result.population or "", result.population),
-        split=SPLIT.fraction,
-        versions={
-            "gpleak": __version__,
-            "Python": platform.python_version(),
-            **{name: version(name) for name in _LIBRARIES},
-        },
-    )
+    environment.filters.update(coded=_coded, number=number, nats=nats, capitalize_first=capitalised, percent=percent)
+    environment.globals.update(name=record_name, methods=METHODS_IN_FULL)
+    return environment.get_template(name)
+
+
+def _coded(text: str) -> Markup:
+    """Text with what stands between backticks as code."""
+    return Markup(re.sub(r"`(.+?)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _searches(record: dict[str, Any]) -> list[str]:
+    """How numerical suprema were found; those that lost against another certificate say so."""
+    found = []
+    for certificate in all_certificates(record):
+        if (text := search_sentence(certificate)) is not None:
+            used = certificate["method"] == record["certificate"].get("method")
+            found.append(text if used else f"{text} Another certificate is smaller and is used in its place.")
+    return found
 
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """Tests of one kind, which all may spend alike."""
+    """Tests of one kind, which all may spend alike: name, how many, and one entry of the ledger."""
 
     test: str
     count: int
-    expense: Expense
+    entry: dict[str, Any]
 
 
-def _ledger_lines(result: AuditResult) -> list[LedgerLine]:
-    kinds: dict[str, list[Expense]] = {}
-    for expense in result.ledger.expenses:
-        kinds.setdefault(expense.test, []).append(expense)
+def ledger_lines(record: dict[str, Any]) -> list[LedgerLine]:
+    """The ledger by kind of test; records before schema version 4 have none."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for entry in _entries(record):
+        kinds.setdefault(entry["test"], []).append(entry)
     return [
         LedgerLine(f"{test} test" if test == "fidelity" else f"{test} attack", len(alike), alike[0])
         for test, alike in kinds.items()
     ]
 
 
-_KNOWLEDGE = {"data": "the private data without the target", "file": "a public file", "jump": "the jump stress test"}
+def _entries(record: dict[str, Any]) -> list[dict[str, Any]]:
+    return [] if record["ledger"] is None else list(record["ledger"]["entries"])
 
 
 @dataclass(frozen=True)
@@ -105,80 +168,44 @@ class Compared:
     notes: tuple[str, ...]
 
 
-def compare(attacks: Sequence[AttackResult]) -> list[Compared]:
+def compare(attacks: Sequence[dict[str, Any]]) -> list[Compared]:
     """Adversaries beside each other: those who train shadows all had the same ones, and the same trials."""
     found = []
-    for adversary in dict.fromkeys(attack.adversary for attack in attacks):
-        own = [attack for attack in attacks if attack.adversary == adversary]
-        kept = [a.kept / a.shadows for a in own if a.kept is not None and a.shadows]
-        rates = np.array([[point.tpr for point in attack.tpr_at_fpr] for attack in own])
+    for adversary in dict.fromkeys(attack["adversary"] for attack in attacks):
+        own = [attack for attack in attacks if attack["adversary"] == adversary]
+        kept = [one["kept_bytes"] / one["shadows"] for one in own if one["kept_bytes"] is not None and one["shadows"]]
+        rates = np.array([[point["tpr"] for point in attack["tpr_at_fpr"]] for attack in own])
         found.append(
             Compared(
                 adversary,
-                float(np.mean([attack.auc for attack in own])),
+                float(np.mean([attack["auc"] for attack in own])),
                 tuple(rates.mean(axis=0).tolist()),
-                max(attack.epsilon_lower.value for attack in own),
-                min((attack.shadows for attack in own if attack.shadows is not None), default=None),
+                max(attack["epsilon_lower"]["value"] for attack in own),
+                min((attack["shadows"] for attack in own if attack["shadows"] is not None), default=None),
                 float(np.mean(kept)) if kept else None,
-                tuple(dict.fromkeys(note for attack in own for note in attack.notes)),
+                tuple(dict.fromkeys(note for attack in own for note in attack["notes"])),
             )
         )
     return found
 
 
-def _beside(result: AuditResult) -> list[tuple[AttackResult, EpsilonBound]]:
+def _beside(record: dict[str, Any]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """What is no ground of a verdict, for the most revealing attack of each adversary."""
-    best = {attack.adversary: attack for attack in sorted(result.attacks, key=lambda a: a.epsilon_lower.value)}
+    ranked = sorted(record["attacks"], key=lambda attack: attack["epsilon_lower"]["value"])
+    best = {attack["adversary"]: attack for attack in ranked}
     return [
         (attack, bound)
         for attack in best.values()
-        for bound in (*([attack.model_based] if attack.model_based else []), *attack.estimates)
+        for bound in (*([attack["model_based"]] if attack["model_based"] else []), *attack["estimates"])
     ]
 
 
-def search_text(search: Supremum) -> str:
-    """How a numerical supremum was found, in a sentence."""
-    if search.pairs == 0:
-        return "The structured certificate could not be computed in float64: it is not used."
-    agreed = f"which agree to {number(100 * search.agreement)} %"
-    if np.isinf(search.epsilon):
-        agreed = f"which differ by {number(100 * search.agreement)} %: it is not used"
-    return (
-        f"The structured certificate is a numerical supremum over all that datasets can show: two independent searches "
-        f"at two resolutions, the finer {search.resolution} points and {search.pairs} profiles in all, {agreed}."
-    )
+def strongest(released: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of which a released file says most, ties by row."""
+    return sorted(released["records"], key=lambda one: -one["evidence"])[:_STRONGEST]
 
 
-def fidelity_text(result: AuditResult) -> str:
-    """Whether releases are those of the stated mechanism, in a sentence without its full stop."""
-    found = result.fidelity
-    if found is None:
-        return "not tested"
-    p_value = number(found.p_value) if found.p_value > 0 else "below 1e-300"
-    said = "are compatible with" if found.passed else "are not those of"
-    whose = (
-        "mechanism that the adversaries take them for" if isinstance(result.mechanism, BlackBox) else "stated mechanism"
-    )
-    if found.source == "file":
-        is_it = "is" if found.passed else "is not"
-        return (
-            f"the file, {found.paths} path(s) at {found.points} points, {is_it} compatible with a release of the "
-            f"stated mechanism for these data (p-value {p_value}, at significance {number(found.significance)})"
-        )
-    return (
-        f"{found.paths} released paths of the data and as many of a neighbour, looked at in {found.points} places, "
-        f"{said} the {whose} (p-value {p_value}, at significance {number(found.significance)})"
-    )
-
-
-def side_by_side(attacks: Sequence[AttackResult]) -> list[AttackResult]:
+def side_by_side(attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Attacks on one record next to each other, records in their order of exposure."""
-    place = {record: index for index, record in enumerate(dict.fromkeys(attack.record for attack in attacks))}
-    return sorted(attacks, key=lambda attack: (place[attack.record], attack.adversary))
-
-
-def number(value: float | None) -> str:
-    """Four significant digits; a dash for what does not exist."""
-    if value is None:
-        return "–"
-    return "infinite" if value == float("inf") else f"{value:.4g}"
+    place = {record: index for index, record in enumerate(dict.fromkeys(attack["record"] for attack in attacks))}
+    return sorted(attacks, key=lambda attack: (place[attack["record"]], attack["adversary"]))

@@ -21,16 +21,19 @@ def implementation_record(result: AuditResult) -> dict[str, Any] | None:
 
 def implementation_text(result: AuditResult) -> str | None:
     """The same in a sentence without its full stop."""
-    mechanism = result.mechanism
-    if isinstance(mechanism, Deployed):
-        return f"releases were drawn by {mechanism.name}, which is stated to be mechanism {mechanism.like.name}"
-    if isinstance(mechanism, BlackBox):
-        return (
-            f"releases were drawn by {mechanism.name}, a black box of which nothing is certified or exact; the "
-            f"adversaries took it for mechanism {mechanism.like.name}, which makes no bound wrong if it is something "
-            "else"
-        )
-    return None
+    return implementation_sentence(result.mechanism.name, implementation_record(result))
+
+
+def implementation_sentence(name: str, implementation: dict[str, Any] | None) -> str | None:
+    """The same of a record: who drew the releases, and `implementation_record`."""
+    if implementation is None:
+        return None
+    if implementation["stated"] is not None:
+        return f"releases were drawn by {name}, which is stated to be mechanism {implementation['stated']}"
+    return (
+        f"releases were drawn by {name}, a black box of which nothing is certified or exact; the adversaries took it "
+        f"for mechanism {implementation['taken_for']}, which makes no bound wrong if it is something else"
+    )
 
 
 def notes_of(result: AuditResult) -> tuple[str, ...]:

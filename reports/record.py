@@ -2,8 +2,9 @@
 
 import json
 import math
-from collections.abc import Callable
+import platform
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,67 +12,34 @@ from .. import __version__
 from ..attacks import write_private as write_bytes
 from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Exposure, Fidelity, WorstPair, release_record
 from ..mechanisms import Dataset, InputError, Record
+from .drawn import curve_record, outlook_record
 from .implementation import implementation_record
 from .released import released_record
+from .upgrades import SCHEMA_VERSION, UPGRADES
 
-SCHEMA_VERSION = 6
+__all__ = ["SCHEMA_VERSION", "as_record", "load_record", "strict_json", "write_private", "write_record"]
 
-# One step for each older version: takes a record of that version, returns one of the next.
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    # 2: the population adversary came; data, worst_exact and an attack's record may be null.
-    1: lambda record: {**record, "schema_version": 2, "population": None},
-    # 3: the publisher's assumptions are listed.
-    2: lambda record: {
-        **record,
-        "schema_version": 3,
-        "assumptions": [],
-        "release": {**record["release"], "schedule": None},
-    },
-    # 4: the significance ledger, the fidelity test, what decided, and what is shown beside a bound.
-    3: lambda record: {
-        **record,
-        "schema_version": 4,
-        "decided_by": None,
-        "fidelity": None,
-        "ledger": None,
-        "certificates": [],
-        "worst_pair": None,
-        "certificate": {**record["certificate"], "resolution": None, "agreement": None, "found": None},
-        "attacks": [
-            {
-                **attack,
-                "epsilon_lower": {**attack["epsilon_lower"], "kind": "confidence"},
-                "model_based": None,
-                "estimates": [],
-            }
-            for attack in record["attacks"]
-        ],
-    },
-    # 5: what an attack keeps of its shadows and says about itself.
-    4: lambda record: {
-        **record,
-        "schema_version": 5,
-        "attacks": [{**attack, "kept_bytes": None, "notes": []} for attack in record["attacks"]],
-    },
-    # 6: whose code drew the releases, a released file, and what the whole function would betray beside listed points.
-    5: lambda record: {
-        **record,
-        "schema_version": 6,
-        "implementation": None,
-        "released": None,
-        "epsilon_everywhere": None,
-        "fidelity": None if record["fidelity"] is None else {**record["fidelity"], "source": "sampler"},
-    },
-}
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
 
-def as_record(result: AuditResult) -> dict[str, Any]:
-    """The audit as plain values. No private record is in it: rows are named by number."""
+def as_record(result: AuditResult, *, command: str | None = None) -> dict[str, Any]:
+    """The audit as plain values, with all that a report shows. No private record is in it: rows are named by number.
+
+    Args:
+        result: What was found.
+        command: What would find the same again; None where no command line was used.
+    """
     exposed = [] if result.exposure is None else _exposed(result.exposure, result.replacements)
     worst = result.worst_record
     return {
         "schema_version": SCHEMA_VERSION,
         "gpleak_version": __version__,
+        "versions": {
+            "gpleak": __version__,
+            "Python": platform.python_version(),
+            **{name: version(name) for name in _LIBRARIES},
+        },
+        "command": command,
         "verdict": str(result.verdict),
         "reason": result.reason,
         "decided_by": None
@@ -79,6 +47,7 @@ def as_record(result: AuditResult) -> dict[str, Any]:
         else {"test": result.decided_by, "significance": result.decided_at},
         "neighbouring": "replace_one",
         "seed": result.seed,
+        "replacements": len(result.replacements),
         "data": None
         if result.records is None
         else {
@@ -114,6 +83,7 @@ def as_record(result: AuditResult) -> dict[str, Any]:
             "entries": [asdict(expense) for expense in result.ledger.expenses],
         },
         "attacks": [_attack(attack) for attack in result.attacks],
+        "outlook": None if result.outlook is None else outlook_record(result.outlook, worst),
         "timings": {**result.timings, "engine": result.engine[0], "workers": result.engine[1]},
     }
 
@@ -163,6 +133,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "resolution": None if search is None else search.resolution,
         "agreement": None if search is None else search.agreement,
         "found": None if search is None else search.found,
+        "pairs": None if search is None else search.pairs,
     }
 
 
@@ -177,6 +148,7 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
         "kept_bytes": attack.kept,
         "notes": list(attack.notes),
         "auc": attack.auc,
+        "curve": curve_record(attack.curve),
         "tpr_at_fpr": [
             {
                 "fpr": point.fpr,
@@ -236,16 +208,16 @@ def load_record(path: Path) -> dict[str, Any]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        version = int(record["schema_version"])
+        version_of = int(record["schema_version"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: is not an audit record ({error})") from None
-    if version > SCHEMA_VERSION:
+    if version_of > SCHEMA_VERSION:
         raise InputError(
-            f"{path}: has schema version {version}, newer than this gpleak's {SCHEMA_VERSION}: update gpleak"
+            f"{path}: has schema version {version_of}, newer than this gpleak's {SCHEMA_VERSION}: update gpleak"
         )
-    while version < SCHEMA_VERSION:
-        record = _UPGRADES[version](record)
-        version += 1
+    while version_of < SCHEMA_VERSION:
+        record = UPGRADES[version_of](record)
+        version_of += 1
     loaded: dict[str, Any] = _infinite(record)
     return loaded
 

@@ -62,10 +62,9 @@ def nats(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}"
 
 
-def others_text(released: ReleasedEvidence) -> str:
-    """What the adversary thinks possible in a record's place."""
-    found = released.membership
-    return f"{found.others} {_OTHERS[found.population]}"
+def others_text(released: dict[str, Any]) -> str:
+    """What the adversary thinks possible in a record's place, of a `released_record`."""
+    return f"{released['others']} {_OTHERS[released['population']]}"
 
 
 def released_record(released: ReleasedEvidence) -> dict[str, Any]:
