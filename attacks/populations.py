@@ -38,6 +38,28 @@ class Draw:
             self.covariates[pairs], self.responses[pairs], self.other[pairs], self.other_response[pairs], rows
         )
 
+    def check(self, release: Release, *, count: int, name: str) -> None:
+        """Raise `InputError` unless these are `count` pairs that the release's premises allow; no value is shown."""
+        core, dimension = release.records - 1, release.domain.dimension
+        wanted = {
+            "covariates": (count, core, dimension),
+            "responses": (count, core),
+            "other": (count, dimension),
+            "other_response": (count,),
+        }
+        for part, shape in wanted.items():
+            array = np.asarray(getattr(self, part))
+            if array.shape != shape:
+                raise InputError(f"population {name} draws {part} of shape {array.shape}: it must be {shape}")
+            if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+                raise InputError(f"population {name} draws {part} that are not all finite numbers")
+        places = np.concatenate([self.covariates, self.other[:, None]], axis=1).reshape(-1, dimension)
+        if not release.domain.contains(places).all():
+            raise InputError(f"population {name} draws records outside the domain, where no certificate holds")
+        largest = max(float(np.abs(self.other_response).max()), float(np.abs(self.responses).max(initial=0.0)))
+        if largest > release.response_bound:
+            raise InputError(f"population {name} draws responses above response_bound = {release.response_bound:g}")
+
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Pairs of several draws side by side."""

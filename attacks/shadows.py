@@ -27,7 +27,7 @@ from ..mechanisms import (
 from .attack import Releases, Shadows
 from .engine import noted
 from .pair_moments import is_markov, posterior_moments
-from .populations import Draw
+from .populations import Draw, Jump, Pool
 from .study import Study
 
 BLOCK = 64  # pairs of one seed
@@ -87,9 +87,7 @@ def simulate(study: Study, purpose: int, chunk: range, *, released: bool) -> Pai
         released: Whether releases are drawn, too.
     """
     rngs, cuts = _blocks(study, purpose, chunk)
-    core = study.mechanism.release.records - 1
-    draws = [study.population.draw(rng, BLOCK, core=core)[cut] for rng, cut in zip(rngs, cuts, strict=True)]
-    draw = Draw.joined(draws)
+    draw = Draw.joined([_drawn(study, rng)[cut] for rng, cut in zip(rngs, cuts, strict=True)])
     usable = without_target(study, draw)
     law = study.mechanism.value_law(posterior_moments(study, draw, usable))
     if not released:
@@ -107,6 +105,15 @@ def simulate(study: Study, purpose: int, chunk: range, *, released: bool) -> Pai
         normal = np.stack([rng.standard_normal(shape) for rng in _own_rngs(study, purpose, chunk)])
     values = law.mean[..., None] + np.sqrt(law.variance)[..., None] * normal.swapaxes(0, 1)
     return Pairs(law, usable, values[..., None])
+
+
+def _drawn(study: Study, rng: np.random.Generator) -> Draw:
+    """A block of pairs; what an outsider's population draws must keep to the premises, or no bound means anything."""
+    release, population = study.mechanism.release, study.population
+    draw = population.draw(rng, BLOCK, core=release.records - 1)
+    if type(population) not in (Pool, Jump):  # the rows of a pool were checked when they were read
+        draw.check(release, count=BLOCK, name=population.name)
+    return draw
 
 
 def _blocks(study: Study, purpose: int, chunk: range) -> tuple[list[np.random.Generator], list[slice]]:

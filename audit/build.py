@@ -36,7 +36,7 @@ from ..mechanisms import (
     shortened,
 )
 from .config import ADVERSARIES, ATTACK_GROUP, POPULATION_GROUP, POPULATIONS, AuditConfig, DataConfig, check_auditable
-from .deployed import as_mechanism, check_deployed, read_deployed, with_parameters
+from .deployed import as_mechanism, check_deployed, check_without_data, read_deployed, with_parameters
 from .ingest import Format, Table, read_table
 from .plugins import MECHANISM_GROUP, is_outside, load_outside
 from .release_section import ADAPTERS, GridConfig, ReleaseConfig
@@ -162,7 +162,13 @@ def build_stated(config: AuditConfig, *, allow_code: bool = False) -> tuple[Mech
     if config.release.records is None:
         subject = build_subject(config, allow_code=allow_code)
         return subject.mechanism, subject.regime
-    mechanism = _mechanism(config, records=config.release.records, allow_code=allow_code)
+    released = None
+    if config.release.released is not None:
+        if config.data is None:
+            raise InputError("release.released needs the names of its columns: add a section [data]")
+        released = _released(config, config.data)
+    mechanism = _mechanism(config, records=config.release.records, allow_code=allow_code, released=released)
+    check_without_data(mechanism)
     return mechanism, REGIMES[config.release.regime](config.release)
 
 
@@ -249,7 +255,7 @@ def build_mechanism(section: ReleaseConfig, release: Release, *, folder: Path, a
     if name in MECHANISMS:
         return MECHANISMS[name](release)
     if not is_outside(name, MECHANISM_GROUP):
-        raise InputError(f"release.mechanism = {name!r}: must be {', '.join(MECHANISMS)} or module:Class")
+        raise InputError(f"release.mechanism = {name!r}: must be {', '.join((*MECHANISMS, *ADAPTERS))} or module:Class")
     found = load_outside(name, group=MECHANISM_GROUP, key="release.mechanism", folder=folder, allow_code=allow_code)(
         release
     )

@@ -83,10 +83,7 @@ def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget:
     Raises:
         InputError: Nothing is certified of a black box, or of noise levels by row.
     """
-    stated = stated_by(mechanism)
-    if stated is None or type(stated) is PerRowNoise:
-        raise InputError(f"nothing is certified of {mechanism.name}: an audit can test a claim, audit.claimed_epsilon")
-    mechanism = stated
+    mechanism = _certified(mechanism)
     found = certificates(mechanism, regime, delta)
     best = smallest(found)
     closed = smallest([certificate for certificate in found if certificate.search is None])
@@ -106,6 +103,14 @@ def certification(mechanism: Mechanism, regime: Regime, delta: float, *, budget:
     )
 
 
+def _certified(mechanism: Mechanism) -> Mechanism:
+    """The mechanism that certificates are about; `InputError` where nothing is certified."""
+    stated = stated_by(mechanism)
+    if stated is None or type(stated) is PerRowNoise:
+        raise InputError(f"nothing is certified of {mechanism.name}: an audit can test a claim, audit.claimed_epsilon")
+    return stated
+
+
 def with_parameter(mechanism: Mechanism, parameter: str, value: float) -> Mechanism:
     """The mechanism with one public parameter changed."""
     change: dict[str, Any] = {parameter: value}
@@ -122,6 +127,7 @@ def solve(mechanism: Mechanism, regime: Regime, delta: float, *, parameter: Para
     Raises:
         InputError: The mechanism does not use the parameter, so that no value of it changes anything.
     """
+    mechanism = _certified(mechanism)
     closed = solve_closed(mechanism, regime, delta, parameter=parameter, budget=budget)
     if isinstance(mechanism, PostProcessesPaths) and parameter in ("ridge", "scale"):
         searched = _solve_structured(mechanism, regime, delta, parameter, budget, start=closed.value)
@@ -139,6 +145,7 @@ def solve_closed(mechanism: Mechanism, regime: Regime, delta: float, *, paramete
     used = {
         "centred": ("ridge",),
         "posterior": ("ridge", "scale"),
+        "predictive": ("ridge", "scale"),
         "thompson": ("ridge",) if mechanism.release.schedule is not None else ("ridge", "scale"),
         "gaussian": ("scale",),
     }.get(mechanism.name, tuple(_CANDIDATES))
@@ -198,6 +205,7 @@ def _solve_structured(
 
 def curves(mechanism: Mechanism, regime: Regime, delta: float) -> dict[str, tuple[Array, Array]]:
     """Renyi-certified epsilon against ridge, scale and paths, the others fixed: ``{name: (values, epsilon)}``."""
+    mechanism = _certified(mechanism)
     at, one = mechanism.release.tuning, mechanism.release.paths
     ridges, scales = at.ridge * np.geomspace(0.1, 10.0, 81), at.scale * np.geomspace(0.1, 10.0, 81)
     paths = np.unique(np.geomspace(1, 1000, 61).round().astype(int))

@@ -1,6 +1,9 @@
 """From what is deployed to a mechanism: the model is found, read, completed by the configuration and checked."""
 
+import hashlib
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from .plugins import load_outside
 from .release_section import ReleaseConfig
 
 _SAME = 1e-6  # relative, between a parameter in the configuration and in the model
+_MADE_UP, _MOST_MADE_UP = 10, 60  # seed of records that are made up, and how many at most
 _FILES = (".joblib", ".pkl", ".pickle")
 _STATED: dict[str, Callable[[Release], Mechanism]] = {
     "posterior": ExactPosterior,
@@ -44,7 +48,7 @@ def read_deployed(section: ReleaseConfig, *, folder: Path, allow_code: bool, dat
         InputError: The model cannot be loaded, does something that no certificate covers, or was fitted to other data.
     """
     name, public = section.model or "", frozenset(section.public)
-    thing = _load(name, folder=folder, allow_code=allow_code)
+    thing, code = _load(name, folder=folder, allow_code=allow_code)
     try:
         if section.mechanism == "sklearn":
             reading = scikit_learn.read(_made(thing, "fit"), public=public)
@@ -56,40 +60,64 @@ def read_deployed(section: ReleaseConfig, *, folder: Path, allow_code: bool, dat
             reading = function.read(thing)
     except InputError as error:
         raise InputError(f"release.model = {name!r}: {error}") from None
-    if reading.draws is not None and section.draws != reading.draws:
-        if section.draws is not None:
-            raise InputError(f"release.draws = {section.draws!r} but the model's draws are {reading.draws}: correct it")
-        if reading.draws == "predictive":
-            raise InputError(
-                f"release.model = {name!r}: its draws are predictive (the function and fresh noise on every value), "
-                "not latent values of the function: if that is what is released, state release.draws = 'predictive'; "
-                "else take the noise out of what is drawn (scikit-learn: use alpha in place of a WhiteKernel)"
-            )
+    check_statements(reading, draws=section.draws, stated=section.stated, key="release.")
     if data is not None and reading.trained_on is not None:
-        _check_same_data(name, data, *reading.trained_on)
-    return reading
+        check_same_data(name, data, *reading.trained_on)
+    return replace(reading, code=code)
 
 
-def _load(name: str, *, folder: Path, allow_code: bool) -> Any:
-    """The object behind ``module:object``, or in a file that joblib or pickle wrote, which runs code as well."""
+def check_statements(reading: Reading, *, draws: str | None, stated: str | None, key: str) -> None:
+    """What is stated of a model against what was read off it; `key` stands before the names of parameters.
+
+    Raises:
+        InputError: They contradict each other, or draws are predictive and nobody says so.
+    """
+    if reading.approximate is not None and stated is not None:
+        raise InputError(
+            f"{key}stated = {stated!r}, but this is not that mechanism: {reading.approximate}; leave it out, and "
+            "state the epsilon that you claim, audit.claimed_epsilon"
+        )
+    if reading.draws is None or reading.draws == draws:
+        return
+    if draws is not None:
+        raise InputError(f"{key}draws = {draws!r} but the model's draws are {reading.draws}: correct it")
+    if reading.draws == "predictive":
+        raise InputError(
+            "the model's draws are predictive (the function and fresh noise on every value), not latent values of the "
+            f"function: if that is what is released, state {key}draws = 'predictive'; else take the noise out of what "
+            "is drawn (scikit-learn: use alpha in place of a WhiteKernel)"
+        )
+
+
+def _load(name: str, *, folder: Path, allow_code: bool) -> tuple[Any, str]:
+    """The object behind ``module:object``, or in a file that joblib or pickle wrote; and a hash of the file."""
+    key = "release.model"
     if Path(name).suffix not in _FILES:
-        return load_outside(name, group="gpleak.models", key="release.model", folder=folder, allow_code=allow_code)
+        thing = load_outside(name, group="gpleak.models", key=key, folder=folder, allow_code=allow_code)
+        file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+        return thing, "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
     if not allow_code:
-        raise InputError(f"release.model = {name!r}: loading it can run any code; if you trust it, pass --allow-code")
+        raise InputError(f"{key} = {name!r}: loading it can run any code; if you trust it, pass --allow-code")
     import joblib  # comes with scikit-learn
 
     try:
-        return joblib.load(folder / name)
+        return joblib.load(folder / name), hashlib.sha256((folder / name).read_bytes()).hexdigest()
     except Exception as error:
-        raise InputError(f"release.model = {name!r}: cannot be loaded ({type(error).__name__})") from None
+        raise InputError(f"{key} = {name!r}: cannot be loaded ({type(error).__name__})") from error
 
 
 def _made(thing: Any, part: str) -> Any:
     """The model itself, or what a function without arguments makes."""
-    return thing if isinstance(thing, type) or hasattr(thing, part) or not callable(thing) else thing()
+    if isinstance(thing, type) or hasattr(thing, part) or not callable(thing):
+        return thing
+    try:
+        return thing()
+    except Exception as error:  # its text may quote private data
+        raise InputError(f"its code failed ({type(error).__name__}); set GPLEAK_DEBUG=1 to see where") from error
 
 
-def _check_same_data(name: str, data: Dataset, covariates: Any, responses: Any) -> None:
+def check_same_data(name: str, data: Dataset, covariates: Any, responses: Any) -> None:
+    """Raise `InputError` unless what a model was fitted to are the private records, in their order."""
     covariates, responses = (
         np.asarray(covariates, dtype=np.float64),
         np.asarray(responses, dtype=np.float64).reshape(-1),
@@ -153,15 +181,16 @@ def as_mechanism(reading: Reading, section: ReleaseConfig, release: Release) -> 
         like = _STATED[section.stated or likely](release)
     if section.stated is None and (reading.draws is None or reading.approximate):
         why = () if reading.approximate is None else (reading.approximate,)
-        return BlackBox(reading.model, like, (*reading.notes, *why))
-    return Deployed(reading.model, like, reading.notes)
+        return BlackBox(reading.model, like, (*reading.notes, *why), reading.code)
+    return Deployed(reading.model, like, reading.notes, reading.code)
 
 
 def check_deployed(mechanism: Mechanism, data: Dataset, *, claimed: float | None) -> None:
     """Before the audit of a deployed model starts: something is claimed, and its moments are those of the law.
 
     Raises:
-        InputError: Nothing is certified or claimed, or mean or covariance differ (both are shown).
+        InputError: Nothing is certified or claimed, a black box has no points to be looked at, or mean or covariance
+            differ (both are shown).
     """
     if not isinstance(mechanism, Deployed | BlackBox):
         return
@@ -170,4 +199,28 @@ def check_deployed(mechanism: Mechanism, data: Dataset, *, claimed: float | None
             "nothing is certified of this model: state the epsilon that is claimed of it, audit.claimed_epsilon, or "
             "(if it is exact) what it is, release.stated"
         )
+    check_black_box(mechanism)
     check_moments(mechanism, data)
+
+
+def check_black_box(mechanism: Mechanism) -> None:
+    """Raise `InputError` for a black box without points: two values might be innocent where a path is not."""
+    if isinstance(mechanism, BlackBox) and mechanism.release.points is None:
+        raise InputError(
+            "a black box can only be looked at where it is released: list release.points, such as {shape = [20, 20]}"
+        )
+
+
+def check_without_data(mechanism: Mechanism) -> None:
+    """The same comparison of moments on made-up records, for what is certified without the private ones.
+
+    Raises:
+        InputError: Mean or covariance differ (both are shown).
+    """
+    if not isinstance(mechanism, Deployed):
+        return
+    release, rng = mechanism.release, np.random.default_rng(_MADE_UP)
+    count = release.records if type(mechanism.like) is PerRowNoise else min(release.records, _MOST_MADE_UP)
+    low, high = release.domain.sides.T
+    covariates = low + (high - low) * rng.random((count, release.domain.dimension))
+    check_moments(mechanism, Dataset(covariates, release.response_bound * rng.uniform(-1.0, 1.0, count)))

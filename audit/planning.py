@@ -12,10 +12,11 @@ from .bounds import largest_provable_epsilon
 from .build import Subject
 from .config import AuditPlan
 from .exposure import exposure
+from .faithful import is_fidelity_tested
 from .judge import SPLIT
 from .ledger import open_ledger
 from .power import detectable_factor, optimal_rates, refuting_power, trials_to_refute
-from .run import is_fidelity_tested, replacements_of
+from .run import replacements_of
 from .targets import choose_targets
 
 
@@ -89,7 +90,7 @@ def _plan(subject: Subject, plan: AuditPlan, factor: float, power: float) -> Pow
     law = mechanism.contrast(data, row, replacements.record(int(exposed.replacement[row]))).law
     rates = optimal_rates(law, reach=2.0 * exact + 2.0, paths=release.paths)
     aims = [(name, target) for name in plan.adversaries for target in targets]
-    tested = is_fidelity_tested(mechanism, plan)
+    tested = is_fidelity_tested(subject, plan)
     share = open_ledger(plan.significance, aims, fidelity=tested, looks=1).share("core")
     trials = trials_to_refute(rates, exact / factor, power=power, delta=plan.delta, significance=share)
     return PowerPlan(

@@ -1,11 +1,12 @@
 """The section ``[release]`` of the configuration, and what all sections are made of."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 ADAPTERS = ("sklearn", "gpytorch", "gstools", "callable")
+_NO_SCHEDULE = ("posterior", "noised", "predictive", "centred", "gaussian", *ADAPTERS)
 _PARAMETERS = ("kernel", "length_scale", "ridge")  # which our own mechanisms need, and an adapter may read off a model
 
 Number = Annotated[float, Strict()]
@@ -78,6 +79,14 @@ class ReleaseConfig(Section):
         default=None, description="a list of points, {shape = [60, 60]} or a CSV file; leave it out for everywhere"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _scale_is_one(cls, values: Any) -> Any:
+        """Unless it is read off a model."""
+        if isinstance(values, dict) and "scale" not in values and values.get("mechanism") not in ADAPTERS:
+            return {**values, "scale": 1.0}
+        return values
+
     @model_validator(mode="after")
     def _complete(self) -> "ReleaseConfig":
         if self.mechanism in ADAPTERS:
@@ -109,6 +118,6 @@ class ReleaseConfig(Section):
                 raise ValueError(f"release.regime = {regime!r} needs release.{key}")
             if given and self.regime != regime:
                 raise ValueError(f"release.{key} is for regime {regime!r} only: leave it out")
-        if self.schedule is not None and self.mechanism in ("posterior", "noised", "centred", "gaussian"):
+        if self.schedule is not None and self.mechanism in _NO_SCHEDULE:
             raise ValueError(f"release.schedule is for mechanism 'thompson', got {self.mechanism!r}: leave it out")
         return self

@@ -106,8 +106,8 @@ def chernoff_epsilon(form: QuadraticForm, delta: float, *, paths: int) -> Array:
 def solve_epsilon(form: QuadraticForm, delta: float, *, paths: int) -> Array:
     """Epsilon of pairs ``(n,)`` at `delta`, 0 where ``delta(0)`` is already below it.
 
-    Newton's method on ``log delta``, from the Chernoff bound downwards: the profile is log-concave in
-    epsilon, so the steps approach the root from above. A bracket guards against rounding.
+    Newton's method on ``log delta``, from the Chernoff bound, guarded by a bracket: in epsilon the profile is
+    log-concave for a shift and log-convex for a pair of variances, so that steps may come from either side.
 
     Raises:
         NumericalError: The root was not found to a relative accuracy of 1e-11.

@@ -60,10 +60,11 @@ def curve(
     config: ConfigPath,
     out: OutFolder = Path("gpleak-out"),
     overrides: Overrides = None,
+    allow_code: AllowCode = False,
 ) -> None:
     """Write epsilon against ridge, scale and paths: curve.png and curve.csv."""
     loaded = load_config(config, overrides)
-    mechanism, regime = build_stated(loaded)
+    mechanism, regime = build_stated(loaded, allow_code=allow_code)
     found = curves(mechanism, regime, loaded.audit.delta)
     make_folder(out)
     write_curves(found, mechanism.release, loaded.audit.delta, out)

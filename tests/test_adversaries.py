@@ -146,7 +146,7 @@ def test_too_few_shadows_for_one_attack_name_the_target():
 
 def test_the_report_compares_them():
     result = audited(subject_of(), "core", "population", "lira", "path")
-    compared = compare(result.attacks)
+    compared = compare(as_record(result)["attacks"])
     assert [one.adversary for one in compared] == ["core", "population", "lira", "path"]
     for one in compared:
         own = [attack for attack in result.attacks if attack.adversary == one.adversary]

@@ -50,7 +50,8 @@ def test_default_audit_is_not_refuted(default):
     done, out = default
     assert done.returncode == 0
     assert "NOT_REFUTED" in done.stdout
-    assert done.stderr == ""  # no progress bar where stderr is no terminal
+    # No progress bar where stderr is no terminal; a line a minute, which a busy machine may take.
+    assert all(line.startswith("gpleak: attacks: ") for line in done.stderr.splitlines())
     assert {path.name for path in out.iterdir()} == {"audit.json", "report.html", "chunks"}
     assert all(path.stat().st_mode & 0o077 == 0 for path in out.iterdir())
 
@@ -58,7 +59,7 @@ def test_default_audit_is_not_refuted(default):
 def test_record_has_the_stated_shape(default):
     _, out = default
     record = json.loads((out / "audit.json").read_text(), parse_constant=pytest.fail)
-    assert record["schema_version"] == 6
+    assert record["schema_version"] == 7
     assert record["verdict"] == "NOT_REFUTED"
     assert record["neighbouring"] == "replace_one"
     assert record["data"]["records"] == 500

@@ -170,7 +170,8 @@ BAD_SUBJECTS = [
     ("release.prior_noise=0.5", r"mechanism posterior adds no prior noise"),
     (
         "release.mechanism=nosuch",
-        r"release\.mechanism = 'nosuch': must be posterior, noised, centred, thompson, gaussian or module:Class",
+        r"release\.mechanism = 'nosuch': must be posterior, noised, predictive, centred, thompson, gaussian, sklearn, "
+        "gpytorch, gstools, callable or module:Class",
     ),
     ("audit.adversaries=['os:system']", r"would run code from outside gpleak; read it first, then pass --allow-code"),
     ("release.mechanism=os:system", r"would run code from outside gpleak; read it first, then pass --allow-code"),

@@ -104,6 +104,7 @@ BLACK = (
     "release.length_scale=0.4",
     "release.ridge=0.6",
     "release.scale=0.8",
+    "release.points={shape = [4, 4]}",
     "audit.trials=600",
     "audit.fidelity=400",
 )
@@ -338,7 +339,7 @@ def test_a_right_regressor_passes(folder):
 
 def test_predictive_draws_need_points_and_a_statement(folder):
     model = "release.model=deployed_models:predictive"
-    with pytest.raises(InputError, match=r"its draws are predictive.*state release.draws = 'predictive'"):
+    with pytest.raises(InputError, match=r"the model's draws are predictive.*state release.draws = 'predictive'"):
         built(folder, model)
     with pytest.raises(InputError, match=r"release\.draws = 'latent' but the model's draws are predictive"):
         built(folder, model, "release.draws=latent")
@@ -643,7 +644,7 @@ def test_kept_chunks_belong_to_the_code_of_the_model(folder, monkeypatch):
     assert before == about(build_subject(config, allow_code=True), config.audit)
     (folder / "edited.py").write_text(source.replace("return", "return 2 *"))
     after = about(build_subject(config, allow_code=True), config.audit)
-    assert {key for key in before if before[key] != after[key]} == {"mechanism.model"}
+    assert {key for key in before if before[key] != after[key]} == {"mechanism", "mechanism.model"}
     first, second = (
         about(built(folder, f"release.model=deployed_models:{name}"), config.audit) for name in ("latent", "third")
     )

@@ -112,7 +112,8 @@ def wheel(tmp_path_factory):
 def test_wheel_holds_what_is_needed_and_nothing_else(wheel):
     inside = {path.relative_to(wheel / "gpleak").as_posix() for path in (wheel / "gpleak").rglob("*") if path.is_file()}
     inside = {name for name in inside if "__pycache__" not in name}
-    expected = {"__init__.py", "__main__.py", "py.typed", "reports/templates/report.html"}
+    expected = {"__init__.py", "__main__.py", "py.typed"}
+    expected |= {f"reports/templates/{name}.html" for name in ("page", "parts", "private", "public", "report", "style")}
     for folder in ORDER:
         expected |= {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py")}
     assert inside == expected

@@ -7,16 +7,17 @@ import pytest
 from scipy.stats import chi2
 from support import mechanisms, random_data, release
 
-from gpleak.mechanisms import Dataset, ExactPosterior, Mechanism, Sampler, condition
+from gpleak.mechanisms import Dataset, ExactPosterior, Mechanism, Predictive, Sampler, condition
 
-NAMES = ["posterior", "noised", "centred"]
+NAMES = ["posterior", "noised", "centred", "predictive"]
 FALSE_FAILURE = 1e-6
 
 
 def subject(index, **changes):
     data = random_data(np.random.default_rng(10), 15, 1)
     points = np.array([[0.1], [0.5], [0.55], [1.4]])
-    return mechanisms(15, **changes)[index], data, points
+    every = [*mechanisms(15, **changes), Predictive(release(15, points=points, **changes))]
+    return every[index], data, points
 
 
 def stated_law(mechanism, data, points):
@@ -29,6 +30,8 @@ def stated_law(mechanism, data, points):
     if mechanism.name == "centred":
         return np.zeros(len(points)), covariance
     noise = stated.prior_noise**2 * k(points, points)
+    if mechanism.name == "predictive":
+        noise = (stated.ridge * stated.scale) ** 2 * np.eye(len(points))
     return reach @ inner @ data.responses, stated.scale**2 * covariance + noise
 
 
@@ -51,7 +54,7 @@ def law_p_value(paths, mean, covariance):
     return min(values) * len(values)  # Bonferroni
 
 
-@pytest.mark.parametrize("index", [0, 1, 2], ids=NAMES)
+@pytest.mark.parametrize("index", [0, 1, 2, 3], ids=NAMES)
 def test_draws_follow_the_stated_law(index):
     """False-failure rate 1e-6 (Bonferroni over exact tests)."""
     mechanism, data, points = subject(index)
@@ -59,7 +62,7 @@ def test_draws_follow_the_stated_law(index):
     assert law_p_value(paths, *stated_law(mechanism, data, points)) > FALSE_FAILURE
 
 
-@pytest.mark.parametrize("index", [0, 1, 2], ids=NAMES)
+@pytest.mark.parametrize("index", [0, 1, 2, 3], ids=NAMES)
 @pytest.mark.parametrize("fault", ["scale 5 % too large", "mean 0.1 sd off", "same noise in both paths"])
 def test_the_law_test_has_power(index, fault):
     """Positive control. A 5 % scale error moves each sum of squares by 10 sd, the mean by 14, the last by 100."""
@@ -75,7 +78,7 @@ def test_the_law_test_has_power(index, fault):
     assert law_p_value(paths, mean, covariance) < FALSE_FAILURE
 
 
-@pytest.mark.parametrize("index", [0, 1, 2], ids=NAMES)
+@pytest.mark.parametrize("index", [0, 1, 2, 3], ids=NAMES)
 def test_conformance(index):
     """What every mechanism promises."""
     mechanism, data, points = subject(index)

@@ -1,6 +1,6 @@
 """Someone else's implementation under audit, beside the mechanism of ours that it claims, or is taken, to be."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 from ..arrays import Array
@@ -69,6 +69,7 @@ class Reading:
         trained_on: Covariates and responses that it was fitted to, if it was: they must be the private data.
         approximate: Why the draws are not those of the posterior; None where they claim to be.
         notes: What the report says about the implementation, a sentence each.
+        code: Hash of the file that the configuration names: other code is another model.
     """
 
     model: Model
@@ -81,6 +82,7 @@ class Reading:
     trained_on: tuple[Array, Array] | None = None
     approximate: str | None = None
     notes: tuple[str, ...] = ()
+    code: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +93,13 @@ class _Foreign:
         model: Draws releases.
         like: The mechanism of ours whose laws are used.
         notes: What the report says about the implementation.
+        code: Hash of the file that the configuration names.
     """
 
     model: Model
     like: Mechanism
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    code: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.like, HasPathLaw):

@@ -32,7 +32,14 @@ class _FunctionSampler:
         # Copies: a function that writes into its arguments must not change the next release.
         for one in drawn:
             x, y, at = (array.copy() for array in (self.data.covariates, self.data.responses, self.points))
-            found = np.asarray(self.function(x, y, at, paths, rng.spawn(1)[0]))
+            try:
+                found = np.asarray(self.function(x, y, at, paths, rng.spawn(1)[0]))
+            except InputError:
+                raise
+            except Exception as error:  # its text may quote private data
+                raise InputError(f"the release function failed ({type(error).__name__})") from error
+            if found.dtype.kind not in "fiu":
+                raise InputError(f"the release function returned {found.dtype}: it must return real numbers")
             if found.shape != wanted:
                 raise InputError(
                     f"the release function returned an array of shape {found.shape}: it must be (paths, points), here "

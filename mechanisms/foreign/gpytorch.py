@@ -206,7 +206,7 @@ def _trained_on(thing: Any, gpytorch: Any) -> tuple[Array, Array] | None:
         raise InputError(f"is a {type(thing).__name__}, not a gpytorch.models.ExactGP: only that is exact")
     known = (gpytorch.kernels.Kernel, gpytorch.means.Mean, gpytorch.likelihoods.Likelihood)
     more = [*thing._parameters, *(name for name, child in thing.named_children() if not isinstance(child, known))]
-    more += [name for name, own in vars(thing).items() if hasattr(own, "untyped_storage") and name != "_train_targets"]
+    more += [name for name, own in vars(thing).items() if hasattr(own, "__array__") and name != "_train_targets"]
     if more:
         raise InputError(
             f"has {', '.join(more)} beside mean, kernel and likelihood: transforms, deep kernels and what is kept of "

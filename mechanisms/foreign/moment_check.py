@@ -8,6 +8,7 @@ from ..errors import InputError
 from .deployed import BlackBox, Deployed, TellsMoments
 
 _MOST_POINTS = 64
+_LOOSEST, _LOOSEST_OF_A_BLACK_BOX = 1e-3, 0.1
 _SEED = 9
 
 
@@ -24,12 +25,31 @@ def check_moments(mechanism: Deployed | BlackBox, data: Dataset) -> None:
         return
     points = _points(mechanism, data)
     told, law = mechanism.model.reported(data, points), mechanism.path_law(data, points)
+    if len(law.mean) != 1:
+        raise InputError(
+            f"{mechanism.name}: reports one posterior, but mechanism {mechanism.like.name} has one a round"
+        )
     mean, covariance = law.mean[0], law.covariance[0]
-    for what, values in (("mean", told.mean), ("covariance", told.covariance)):
+    count = len(points)
+    for what, values, shapes in (
+        ("mean", told.mean, [(count,)]),
+        ("covariance", told.covariance, [(count, count), (count,)]),
+    ):
+        if np.shape(values) not in shapes:
+            raise InputError(
+                f"{mechanism.name}: a posterior {what} of {count} points has shape {np.shape(values)}: it must be "
+                f"{' or '.join(map(str, shapes))}"
+            )
         if not np.isfinite(values).all():
             raise InputError(f"{mechanism.name}: a posterior {what} is NaN or infinite: the model fails on these data")
     spread = np.sqrt(law.prior_variance)
     tolerance = max(told.accuracy, _rounding(mechanism, data))
+    allowed = _LOOSEST if isinstance(mechanism, Deployed) else _LOOSEST_OF_A_BLACK_BOX
+    if not (told.accuracy >= 0.0 and tolerance <= allowed):
+        raise InputError(
+            f"{mechanism.name}: its moments can be compared to {tolerance:.2g} of the prior's only, which is no "
+            "comparison: use more noise, or exact computations"
+        )
     size = max(spread, float(np.abs(data.responses).max()))
     off = np.abs(told.mean - mean)
     if off.max() > tolerance * size:
@@ -66,7 +86,7 @@ def _points(mechanism: Deployed | BlackBox, data: Dataset) -> Array:
 def _rounding(mechanism: Deployed | BlackBox, data: Dataset) -> float:
     """Relative error of a solve in float64: the condition of the kernel matrix is at most ``1 + n / r^2``."""
     ridge = float(np.min(getattr(mechanism.like, "ridges", mechanism.release.ridge)))
-    return float(64.0 * np.finfo(float).eps * (1.0 + len(data) / ridge**2))
+    return float(4.0 * np.finfo(float).eps * (1.0 + len(data) / ridge**2))
 
 
 def _parameters(mechanism: Deployed | BlackBox) -> str:

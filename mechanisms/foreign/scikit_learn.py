@@ -28,6 +28,7 @@ from ..errors import InputError
 from .deployed import Reading, Reported
 
 _SMOOTHNESS = {0.5: "exponential", 1.5: "matern32", 2.5: "matern52", np.inf: "rbf"}
+_COMPARED = 32  # records at which a fitted model is compared with itself, fitted again
 _NEGLIGIBLE = 1e-6  # of the noise: a second noise so small (as the default alpha is) does not show in a draw
 
 
@@ -110,8 +111,9 @@ def read(thing: Any, *, public: Set[str] = frozenset()) -> Reading:
             "has a noise level for each row, where certificates assume one ridge: use one alpha, or state "
             "release.public = ['noise'] if the levels were chosen without the private data; nothing is certified then"
         )
-    ridges = np.sqrt(np.asarray(noise, dtype=np.float64) / amplitude)
     unfitted = clone(thing).set_params(kernel=clone(kernel), optimizer=None)
+    _check_fit(thing, unfitted)
+    ridges = np.sqrt(np.asarray(noise, dtype=np.float64) / amplitude)
     return Reading(
         model=ScikitLearnModel(unfitted),
         kernel=name,
@@ -150,6 +152,23 @@ def _check_unchanged(thing: GaussianProcessRegressor) -> None:
         raise InputError(
             "was changed after it was fitted: its alpha or kernel_ are not those that its factor was made with, and "
             "the fitted model ignores them; fit it again, or give it unfitted"
+        )
+
+
+def _check_fit(thing: GaussianProcessRegressor, unfitted: GaussianProcessRegressor) -> None:
+    """What is deployed is the fitted model; ours is fitted anew for every dataset, and must be the same."""
+    if not hasattr(thing, "X_train_"):
+        return
+    at = thing.X_train_[:_COMPARED]
+    told, ours = (
+        one.predict(at, return_cov=True) for one in (thing, clone(unfitted).fit(thing.X_train_, thing.y_train_))
+    )
+    size = max(1e-300, float(np.abs(ours[0]).max()), float(np.abs(ours[1]).max()))
+    off = max(float(np.abs(one - other).max()) for one, other in zip(told, ours, strict=True))
+    if not off <= 1e-6 * size:
+        raise InputError(
+            "predicts something else than the same model fitted again to its own data: a part of it was changed by "
+            "hand, or its fit does not repeat"
         )
 
 
