@@ -14,6 +14,7 @@ import pandas as pd
 from ..mechanisms import Array, InputError, shortened
 
 _SEPARATORS = (",", ";", "\t", "|")
+_NAMES_ELSEWHERE = "set data.header to the list of column names"
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,17 @@ def read_file(path: Path, *, key: str) -> bytes:
         raise InputError(f"{path}: cannot be read ({reason}): check {key}") from None
 
 
-def read_cells(path: Path, columns: list[str], file_format: Format, *, raw: bytes) -> Cells:
-    """All cells of a CSV file that has these `columns`, and maybe others; `path` is for messages.
+def read_cells(
+    path: Path, columns: list[str], file_format: Format, *, raw: bytes, unnamed: str = _NAMES_ELSEWHERE
+) -> Cells:
+    """All cells of a CSV file that has these `columns`, and maybe others.
+
+    Args:
+        path: For messages.
+        columns: Names of the columns that it must have.
+        file_format: How it is written.
+        raw: The file.
+        unnamed: What to do if the first line does not name the columns; for messages.
 
     Raises:
         InputError: Not text, a missing column or a row of another length.
@@ -118,11 +128,13 @@ def read_cells(path: Path, columns: list[str], file_format: Format, *, raw: byte
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 at byte {error.start}: save it as CSV UTF-8") from None
-    frame, lines = _frame(path, text, columns, file_format)
+    frame, lines = _frame(path, text, columns, file_format, unnamed)
     return Cells(frame, lines, hashlib.sha256(raw).hexdigest())
 
 
-def _frame(path: Path, text: str, columns: list[str], file_format: Format) -> tuple[pd.DataFrame, tuple[int, ...]]:
+def _frame(
+    path: Path, text: str, columns: list[str], file_format: Format, unnamed: str
+) -> tuple[pd.DataFrame, tuple[int, ...]]:
     """The file as text cells, under the separator that gives every wanted column."""
     candidates = [file_format.separator] if file_format.separator else [s for s in _SEPARATORS if s in text]
     # A mark inside the numbers cannot be taken for granted as a separator, but quoting may make it one.
@@ -136,7 +148,8 @@ def _frame(path: Path, text: str, columns: list[str], file_format: Format) -> tu
     if len(fitting) > 1:
         raise InputError(f"{path}: can be read with more than one separator: set data.separator")
     if not fitting:
-        raise InputError(_why_not(path, columns, file_format, max(named, key=lambda item: len(item[0] or ()))))
+        widest = max(named, key=lambda item: len(item[0] or ()))
+        raise InputError(_why_not(path, columns, file_format, widest, unnamed))
     names, rows = fitting[0]
     twice = [name for name in columns if names.count(name) > 1]
     if twice:
@@ -167,7 +180,9 @@ def _named(rows: _Rows, header: bool | tuple[str, ...]) -> tuple[list[str] | Non
     return list(header), rows
 
 
-def _why_not(path: Path, columns: list[str], file_format: Format, reading: tuple[list[str] | None, _Rows]) -> str:
+def _why_not(
+    path: Path, columns: list[str], file_format: Format, reading: tuple[list[str] | None, _Rows], unnamed: str
+) -> str:
     names, rows = reading
     if names is None:
         return f"{path}: is empty: give a header and at least 2 records"
@@ -175,12 +190,12 @@ def _why_not(path: Path, columns: list[str], file_format: Format, reading: tuple
     # The first line may be a private record: it is never shown, except a name that nearly is the one asked for.
     if missing and file_format.header is True and any(re.search("[0-9]", name) for name in names):
         return (
-            f"{path}: has no column {missing[0]!r}, and there are numbers in its first line: if it has no header, set "
-            "data.header to the list of column names; else correct the name"
+            f"{path}: has no column {missing[0]!r}, and there are numbers in its first line: if it has no header, "
+            f"{unnamed}; else correct the name"
         )
     if missing:
         near = difflib.get_close_matches(missing[0], names, n=1, cutoff=0.75)
-        hint = f"did you mean {near[0]!r}?" if near else "correct the name, or set data.header if there is no header"
+        hint = f"did you mean {near[0]!r}?" if near else f"correct the name, or, if there is no header, {unnamed}"
         return f"{path}: has no column {missing[0]!r} among its {len(names)}: {hint}"
     line, cells = next((line, cells) for line, cells in rows if len(cells) != len(names))
     return f"{path}, line {line}: has {len(cells)} cells where {len(names)} columns are named: repair the line"

@@ -16,6 +16,7 @@ from .resolution import resolution_of
 
 _PATH = "path"  # beginning of the names of columns that hold a path
 _ARRAYS = ("points", "paths")
+_UNNAMED = "write the names of the columns in its first line, which a released file must have"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,7 @@ class Released:
     Attributes:
         points: Where, ``(t, d)``.
         paths: L paths, ``(L, t)``.
-        resolution: Step to which values are rounded; 0 where none is visible.
+        resolution: Step to which values are rounded, the largest where steps differ; 0 where none is visible.
         sha256: Of the file's bytes; None when they did not come from a file.
 
     Raises:
@@ -78,7 +79,7 @@ def read_released(path: Path, covariates: list[str], file_format: Format, *, key
 
 
 def _from_csv(path: Path, raw: bytes, covariates: list[str], file_format: Format) -> tuple[Array, Array, float]:
-    cells = read_cells(path, covariates, file_format, raw=raw)
+    cells = read_cells(path, covariates, file_format, raw=raw, unnamed=_UNNAMED)
     names = _path_columns(path, list(cells.frame.columns), covariates)
     if not len(cells.frame):
         raise InputError(f"{path}: has no points: give a line a point")

@@ -13,8 +13,8 @@ def resolution_of(values: Array, written: Iterable[str] | None = None) -> float:
     """The step to which values are rounded; 0 where none is visible.
 
     Two roundings show: values that single precision (or a coarser kind of array) holds exactly, and decimal numbers
-    with few digits, be it a fixed number of decimals or of significant digits (then steps differ, and this is their
-    root mean square).
+    with few digits, be it a fixed number of decimals or of significant digits (then steps differ, and this is the
+    largest). A file of nothing but zeros is one of whole numbers, or of as many decimals as it shows.
 
     Args:
         values: Finite numbers, of the kind that the file held.
@@ -22,19 +22,19 @@ def resolution_of(values: Array, written: Iterable[str] | None = None) -> float:
     """
     if values.dtype.kind in "iu":
         return 1.0
-    largest = float(np.abs(values).max(initial=0.0))
-    if largest == 0.0:
-        return 0.0
-    return max(_binary(values) * largest, _decimal(values, written))
+    return max(_binary(values), _decimal(values, written))
 
 
 def _binary(values: Array) -> float:
-    """Relative to the largest value: half the distance from 1 to the next number of the coarsest kind that fits."""
+    """Distance of the largest value to the next number of the coarsest kind that fits."""
+    largest = np.abs(values).max()
+    if largest == 0.0:
+        return 0.0
     for kind in (np.float16, np.float32):
         with np.errstate(over="ignore", under="ignore"):
             fits = np.array_equal(values.astype(kind).astype(np.float64), values.astype(np.float64))
         if fits:
-            return float(np.finfo(kind).eps) / 2.0
+            return float(np.spacing(kind(largest)))
     return 0.0
 
 
@@ -51,7 +51,7 @@ def _decimal(values: Array, written: Iterable[str] | None) -> float:
         return finest
     size = np.abs(flat.astype(np.float64))
     first = np.floor(np.log10(size, out=np.full_like(size, -np.inf), where=size > 0))
-    return float(np.sqrt(np.mean(np.square(np.maximum(finest, 10.0 ** (first - significant + 1))))))
+    return float(np.maximum(finest, 10.0 ** (first - significant + 1)).max())
 
 
 def _digits(text: str) -> tuple[int, int]:

@@ -83,6 +83,8 @@ def test_csv_as_others_write_it(write):
         ("x,value\n0,1\n", "has a column 'value' that is neither"),
         ("x\n0\n", "no column whose name begins with 'path'"),
         ("z,path\n0,1\n", "no column 'x'"),
+        ("0.1,7.25\n0.2,7.5\n", "if it has no header, write the names of the columns in its first line, which a rel"),
+        ("y,path\n0.1,7.25\n", "if there is no header, write the names of the columns in its first line, which a"),
         ("x,path,path\n0,1,1\n", "names column 'path' twice"),
         ("x,x,path\n0,1,1\n", "names column 'x' twice"),
         ("x,path\n", "has no points"),
@@ -101,8 +103,9 @@ def test_broken_csv_is_refused_and_never_shown(write, text, message):
         read_released(path, ["x"], Format())
     said = str(error.value).removeprefix(str(path))
     assert message in said
-    for secret in ("51.5", "abc77", "1e400", "-inf"):
+    for secret in ("51.5", "abc77", "1e400", "-inf", "7.25"):
         assert secret not in said
+    assert "data.header" not in said
 
 
 def test_other_kinds_are_refused(write, tmp_path):
@@ -131,7 +134,7 @@ def test_npz(archive):
     assert whole.paths.dtype == whole.points.dtype == np.float64
     assert whole.resolution == 1.0
     single = read_released(archive(points=points, paths=paths.astype(np.float32)), ["a", "b"], Format())
-    assert single.resolution == pytest.approx(2.0**-24 * np.abs(paths).max(), rel=1e-6)
+    assert single.resolution == np.spacing(np.float32(np.abs(paths).max()))
     assert np.array_equal(single.paths, paths.astype(np.float32).astype(np.float64))
 
 
@@ -219,11 +222,12 @@ VALUES = RNG.standard_normal((2, 100))
         (np.round(VALUES, 1), 1e-1),
         (np.round(VALUES, -1) + 10 * np.arange(100), 1.0),
         (np.round(1e6 * VALUES), 1.0),
-        (VALUES.astype(np.float32), 2.0**-24 * np.abs(VALUES).max()),
-        (VALUES.astype(np.float32).astype(np.float64), 2.0**-24 * np.abs(VALUES).max()),
-        (VALUES.astype(np.float16), 2.0**-11 * np.abs(VALUES).max()),
+        (VALUES.astype(np.float32), 2.0**-22),  # from 2 to 4, where the largest of these is, float32 has this step
+        (VALUES.astype(np.float32).astype(np.float64), 2.0**-22),
+        (VALUES.astype(np.float16), 2.0**-9),
+        (np.float32([1.0 / 3.0, 64.1]), 2.0**-17),
         (np.arange(5), 1.0),
-        (np.zeros((2, 3)), 0.0),
+        (np.zeros((2, 3)), 1.0),
     ],
 )
 def test_resolution_of_arrays(values, step):
@@ -231,17 +235,16 @@ def test_resolution_of_arrays(values, step):
 
 
 def test_resolution_of_text():
-    """As written: trailing zeros count, exponents move the last digit, significant digits mean steps of many sizes."""
+    """As written: trailing zeros count, exponents move the last digit, of steps of many sizes it is the largest."""
     assert resolution_of(np.array([1.5, 2.0]), ["1.50", "2.00"]) == 0.01
     assert resolution_of(np.array([1.5, 2.0]), ["1.5e0", "20e-1"]) == pytest.approx(0.1)
     assert resolution_of(np.array([1200.0, 3400.0]), ["1.2e3", "3.4E+3"]) == 100.0
     assert resolution_of(np.array([7.0]), ["+7"]) == 1.0
     values = 10.0 ** RNG.uniform(-4, 1, 1000)
     written = [f"{value:.3g}" for value in values]
-    steps = 10.0 ** (np.floor(np.log10(values)) - 2)
-    assert resolution_of(np.array([float(text) for text in written]), written) == pytest.approx(
-        np.sqrt(np.mean(steps**2)), rel=0.05
-    )
+    largest = 10.0 ** (np.floor(np.log10(values.max())) - 2)
+    assert resolution_of(np.array([float(text) for text in written]), written) == pytest.approx(largest)
+    assert resolution_of(np.zeros(2), ["0.00", "-0.00"]) == 0.01
     exact = [repr(float(value)) for value in values]
     assert resolution_of(values, exact) == 0.0
 
@@ -325,6 +328,17 @@ def test_a_wrong_file_is_a_violation(paths):
     assert "is not compatible" in render_report(found)
 
 
+def test_values_of_any_size_end_in_a_verdict_or_a_refusal(tmp_path):
+    """Evidence is a number, so that the record can be written and the violation is not lost."""
+    paths = drawn(STATED, paths=2)
+    found = audited(STATED, np.where(np.arange(T) == 3, 1e90, paths))
+    assert found.verdict == Verdict.VIOLATED
+    assert np.isfinite(found.released.membership.evidence).all()
+    write_record(as_record(found), tmp_path / "audit.json")
+    with pytest.raises(InputError, match=r"holds values at point 3 \(0-based\) that are more than 1e\+100 prior"):
+        audited(STATED, np.where(np.arange(T) == 3, 1e200, paths))
+
+
 def test_the_population_file_is_who_else_it_may_be():
     public = random_data(np.random.default_rng(502), 25, 1)
     found = audited(STATED, drawn(STATED, paths=2), population=Pool(public, np.arange(25), "file"))
@@ -381,7 +395,7 @@ def test_reports_show_it_and_no_private_record(result, tmp_path):
     assert [row["record"] for row in record["epsilon_everywhere"]] == list(range(N))
     assert record["fidelity"]["source"] == "file"
     html = render_report(result)
-    assert html.count("<svg") == 4
+    assert html.count("<svg") == 8
     for words in (
         "What this very release says",
         f"on these {T} points",
