@@ -6,8 +6,9 @@ something, and that no number in it is missing. Every comparison is written so t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import StrEnum
-from math import ceil, floor, inf, log10, nextafter
+from math import inf, nextafter
 from typing import Any
 
 from ..mechanisms.foreign import BlackBox
@@ -18,6 +19,7 @@ from .verdict import Verdict
 
 _MOST_TRIALS = 10**9  # that are worth recommending
 _TINY = nextafter(0.0, 1.0)
+_READABLE = 1e-9  # a smaller significance makes a percentage of nothing but nines
 
 
 class Outcome(StrEnum):
@@ -261,7 +263,7 @@ def _idle(found: Checked) -> str:
 
 def _lines(found: Checked, most: Shown) -> Iterator[tuple[str, str]]:
     yield "claim", f"epsilon at most {found.claimed:.4g} at delta {found.delta:g}"
-    confidence = f"at {_percent_below(1 - most.significance)} confidence"
+    confidence = f"at {_confidence(most.significance)} confidence"
     yield "shown", f"epsilon of at least {most.epsilon_lower:.4g} by {_attack(most)}, {confidence}"
     shadows = "" if most.shadows is None else f", {most.shadows:,} shadows a side"
     yield (
@@ -287,10 +289,13 @@ def _lines(found: Checked, most: Shown) -> Iterator[tuple[str, str]]:
     yield "sure", f"a mechanism that keeps its promises fails with probability {found.significance:g} at most"
 
 
-def _percent_below(probability: float) -> str:
-    """With two digits of what is missing to 100, rounded down."""
-    digits = max(ceil(-log10(1 - probability)) - 1, 0)
-    return f"{floor(100 * probability * 10**digits + 1e-6) / 10**digits:.{digits}f} %"
+def _confidence(significance: float) -> str:
+    """One minus this, rounded down with two digits of what is missing to 1; in per cent where those can be read."""
+    missing = Decimal(f"{significance:.12g}")
+    if significance < _READABLE:
+        return f"1 - {Context(prec=2, rounding=ROUND_CEILING).create_decimal(missing):g}"
+    last = Decimal(1).scaleb(min(missing.adjusted() + 1, 0))
+    return f"{(100 - 100 * missing).quantize(last, rounding=ROUND_FLOOR)} %"
 
 
 def _attack(shown: Shown) -> str:

@@ -21,6 +21,7 @@ from .config import ADVERSARIES, AuditConfig
 
 OPEN = "TODO"
 _COLUMN = 34  # where comments begin
+_PATHS = 1
 _NOT_ASKED = {"gaussian": ("length_scale", "ridge")}  # a mechanism in which they play no part
 _MEANING = {
     "domain": "a box that every record lies in, [low, high] a covariate, known without the data",
@@ -90,6 +91,14 @@ class Publics:
         """Those that nobody has stated yet, and what a mechanism needs besides."""
         points = ("points",) if self.mechanism == "predictive" else ()
         return (*(key for key in self.asked if getattr(self, key) is None), *points)
+
+    @property
+    def made_up(self) -> str:
+        """The premises of the certificate that have a value although perhaps nobody stated it, in words."""
+        paths = f"{_PATHS} path{'s' * (_PATHS != 1)}"
+        if self.mechanism in _NOT_ASKED:
+            return f"mechanism {self.mechanism}, in which no kernel plays a part, and {paths}"
+        return f"mechanism {self.mechanism}, kernel {self.kernel} and {paths}"
 
 
 def meaning(key: str) -> str:
@@ -211,7 +220,7 @@ def _release(columns: Columns, publics: Publics) -> list[str]:
     for key in ("length_scale", "ridge", "scale", "prior_noise"):
         if key in values:
             lines.append(_line(key, _value(values[key]), "plays no part" if key in idle else _MEANING[key]))
-    lines.append(_line("paths", "1", "independent paths released"))
+    lines.append(_line("paths", str(_PATHS), "must be that of your release: independent paths, each costs more"))
     if publics.mechanism == "predictive":
         shape = ", ".join(["20"] * dimension)
         lines.append(f"# {OPEN} points = {{shape = [{shape}]}}  # where it is released: a grid, a list or a CSV file")

@@ -35,9 +35,9 @@ from .worst import worst_pair
 # First key of every seed: what the draws are for. 0: the replacements. 1: releases of the core attack, then row,
 # hypothesis and block of trials (attacks/core.py). 2 and 3: shadows and trials of the population attack, then their
 # index (attacks/population.py). 4: the fidelity test (audit/fidelity.py). 5: its data where there are none
-# (audit/witnesses.py). 6: the search for the worst pair (audit/worst.py). 7: the structured supremum, whose root is
-# always 0: it does not depend on the audit (audit/structured.py). 8: what a release that was seen would have shown
-# otherwise (audit/membership.py).
+# (audit/witnesses.py). 6: the search for the worst pair (audit/worst.py). 7: the structured supremum. The root of
+# both is always 0: it does not depend on the audit (audit/structured.py). 8: what a release that was seen would have
+# shown otherwise (audit/membership.py).
 _REPLACEMENTS = 0
 
 
@@ -93,7 +93,7 @@ def _run(
     worst = None
     if plan.search:
         with _timed(clock, "worst pair"):
-            worst = worst_pair(mechanism, subject.regime, plan.delta, seed=plan.seed)
+            worst = worst_pair(mechanism, subject.regime, plan.delta)
         _check_certificate(mechanism, 0.0 if worst is None else worst.epsilon, certificate)
     claimed = certificate.epsilon if plan.claimed_epsilon is None else plan.claimed_epsilon
 

@@ -43,6 +43,12 @@ def manager_sentence(record: dict[str, Any]) -> str:
                 "What was released is not what the stated mechanism releases, so nothing that is proved about the "
                 "mechanism protects these records: do not publish before the difference is explained."
             )
+        if decided == "worst pair":
+            return (
+                f"The mechanism does not keep the claimed epsilon of {number(claim)}: two datasets that the statement "
+                f"admits are told apart with {number(record['worst_pair']['epsilon'])}, although no record of these "
+                "data was found above the claim. Do not publish under this claim."
+            )
         return (
             f"Do not publish this: a single record can be told from the release more clearly than the claimed epsilon "
             f"of {number(claim)} allows{_reached(record)}."
@@ -55,6 +61,11 @@ def manager_sentence(record: dict[str, Any]) -> str:
             "Repeat the audit with more trials before you rely on it"
         )
         return f"{said}; what supports the claim is the certificate alone." if certified <= claim else f"{said}."
+    if certified <= claim and is_untested(record):
+        return (
+            "Nothing speaks against the claimed limit, and a certificate supports it for the mechanism that this code "
+            "is stated to be; whether it is that mechanism was not tested."
+        )
     if certified <= claim:
         return (
             f"Nothing speaks against the claimed limit, and a certificate supports it: under the assumptions below, "
@@ -66,6 +77,17 @@ def manager_sentence(record: dict[str, Any]) -> str:
         f"Nothing speaks against the claimed epsilon of {number(claim)}, but {known}: that the claim was not refuted "
         "does not show that it is true."
     )
+
+
+def is_untested(record: dict[str, Any]) -> bool:
+    """Whether somebody else's code is only said to be the mechanism that is certified: nothing held it against it.
+
+    That a test was planned is public; it is told from the ledger.
+    """
+    implementation, ledger = record["implementation"], record["ledger"]
+    deployed = implementation is not None and implementation["stated"] is not None
+    tested = ledger is not None and any(entry["test"].startswith("fidelity") for entry in ledger["entries"])
+    return deployed and not tested
 
 
 def _allowed(epsilon: float, record: dict[str, Any]) -> float:
@@ -121,7 +143,9 @@ def public_tiles(record: dict[str, Any]) -> list[Tile]:
         worst = Tile(
             "worst pair found",
             number(record["worst_pair"]["epsilon"]),
-            "two datasets of the public domain: nothing smaller can be promised",
+            "two datasets with other actions: says nothing about a claim on these"
+            if record["release"]["mechanism"] == "thompson"
+            else "two datasets of the public domain: nothing smaller can be promised",
         )
         found.insert(0, worst)
     return found
@@ -172,6 +196,10 @@ def _steps(record: dict[str, Any]) -> list[str]:
         if record["worst_exact"] is not None:
             steps.append("`gpleak plan CONFIG --detect 2` says beforehand how many trials a refutation takes.")
         return steps
+    if certified <= claim and is_untested(record):
+        return [
+            "Set audit.fidelity and audit again: the certificate is about the stated mechanism, not about this code."
+        ]
     if certified <= claim:
         steps = [
             "Check the assumptions below: the certificate is worth as much as they are.",

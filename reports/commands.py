@@ -81,7 +81,7 @@ def worst(
     """Search for the two neighbouring datasets that leak most. No data are needed when release.records is given."""
     loaded = load_config(config, overrides)
     mechanism, regime = build_stated(loaded, allow_code=allow_code)
-    found = worst_pair(mechanism, regime, loaded.audit.delta, seed=loaded.audit.seed)
+    found = worst_pair(mechanism, regime, loaded.audit.delta)
     if found is None:
         raise InputError(
             f"there is no search for the worst pair of mechanism {mechanism.name} under regime {regime.name}: it knows "

@@ -1,12 +1,11 @@
 """``gpleak compare``: two audits side by side."""
 
+import textwrap
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..mechanisms import InputError
@@ -17,6 +16,7 @@ from .html import number
 from .record import load_record, strict_json
 
 _SHOWN_ATTACKS = 12
+_WIDTH = 80  # of a terminal: what is longer is broken here, for a pipe too
 
 
 @app.command()
@@ -30,7 +30,8 @@ def compare(
 ) -> None:
     """Show two audits side by side and say what changed.
 
-    Exit status: 0 nothing got worse, 1 something did, 2 bad input, 3 not comparable (another delta or other data).
+    Exit status: 0 nothing got worse, 1 something did, 2 bad input, 3 not comparable: another delta, other data,
+    or something that was computed, tested or attacked then and is not now.
     """
     try:
         found = compare_records(load_record(then), load_record(now), tolerance=tolerance)
@@ -51,54 +52,59 @@ def compare(
 def print_comparison(found: Comparison, console: Console) -> None:
     """What forbids a comparison first, then both audits side by side, what differs, and what got worse."""
     for obstacle in found.obstacles:
-        console.print(Text(f"NOT COMPARABLE: {obstacle}", style="bold red"))
-    table = Table(box=box.SIMPLE)
-    table.add_column("")
-    for heading in ("then", "now"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row("verdict", *found.verdict)
-    for name, values in found.epsilons.items():
-        table.add_row(f"epsilon, {name}", *map(number, values))
-    table.add_row("fidelity, p-value", *("–" if p is None else f"{p:.4g}" for p in found.fidelity))
-    console.print(table)
+        _print(console, f"NOT COMPARABLE: {obstacle}", style="bold red")
+    for note in found.notes:
+        _print(console, f"NOTE: {note}.", style="bold yellow")
+    rows = [("", ("then", "now")), ("verdict", found.verdict)]
+    rows += [(f"epsilon, {name}", _both(values)) for name, values in found.epsilons.items()]
+    rows.append(("fidelity, p-value", _both(found.fidelity)))
+    console.print()
+    for name, (old, new) in rows:
+        console.print(Text(f"  {name:<30}{old:>14}{new:>14}"))
+    console.print()
     _print_attacks(found, console)
     for name, attacks in (("only then", found.only_then), ("only now", found.only_now)):
         if attacks:
             more = f" and {len(attacks) - _SHOWN_ATTACKS} more" if len(attacks) > _SHOWN_ATTACKS else ""
-            console.print(Text(f"{name}: {', '.join(attacks[:_SHOWN_ATTACKS])}{more}"))
+            _print(console, f"{name}: {', '.join(attacks[:_SHOWN_ATTACKS])}{more}")
     console.print(Text("what differs:" if found.changed else "no parameter differs"))
     for phrase in found.changed:
-        console.print(Text(f"  {phrase}"))
-    for note in found.notes:
-        console.print(Text(f"{note}."))
-    if found.worse:
-        console.print(Text("WORSE:", style="bold red"))
-        for phrase in found.worse:
-            console.print(Text(f"  {phrase}"))
-    elif found.obstacles:
-        console.print(Text("nothing can be said about what got worse"))
-    else:
-        console.print(Text("nothing got worse"))
+        _print(console, phrase, indent=2)
+    if not found.worse:
+        _print(console, found.conclusion)
+        return
+    console.print(Text("WORSE:", style="bold red"))
+    for phrase in found.worse:
+        _print(console, phrase, indent=2)
 
 
 def _print_attacks(found: Comparison, console: Console) -> None:
+    """Each attack in three lines: its name, then and now."""
     if not found.attacks:
         return
-    title = "attacks in both, then and now: AUC, TPR at 1 % FPR, epsilon shown and exact"
-    table = Table(box=box.SIMPLE, title=title, title_justify="left")
-    table.add_column("attack", no_wrap=True)
-    for heading in ("AUC", "TPR", "shown", "exact"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    console.print(Text(f"{'attacks in both':<20}{'AUC':>10}{'TPR at 1 % FPR':>18}{'epsilon shown':>15}{'exact':>13}"))
     order = sorted(found.attacks, key=lambda attack: -max(attack.shown))
     for attack in order[:_SHOWN_ATTACKS]:
-        rates = ("–" if rate is None else f"{100 * rate:.2f} %" for rate in attack.tpr)
-        cells = (
-            [f"{area:.4f}" for area in attack.auc],
-            rates,
-            map(number, attack.shown),
-            map(number, attack.exact),
-        )
-        table.add_row(Text(attack.name), *(", ".join(pair) for pair in cells))
-    console.print(table)
+        _print(console, attack.name)
+        for when, area, rate, shown, exact in zip(
+            ("then", "now"), attack.auc, attack.tpr, map(number, attack.shown), map(number, attack.exact), strict=True
+        ):
+            hits = "–" if rate is None else f"{100 * rate:.2f} %"
+            console.print(Text(f"  {when:<18}{area:>10.4f}{hits:>18}{shown:>15}{exact:>13}"))
+    console.print()
     if len(order) > _SHOWN_ATTACKS:
         console.print(Text(f"and {len(order) - _SHOWN_ATTACKS} more attacks: --json lists all"))
+
+
+def _both(values: tuple[float | None, float | None]) -> tuple[str, str]:
+    return number(values[0]), number(values[1])
+
+
+def _print(console: Console, text: str, *, indent: int = 0, style: str = "") -> None:
+    """A text in lines of 80 characters at most; a word that is longer stays whole."""
+    first, later = " " * indent, " " * (indent + 2)
+    lines = textwrap.wrap(
+        text, _WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
+    for line in lines:
+        console.print(Text(line, style=style))

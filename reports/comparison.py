@@ -1,15 +1,25 @@
 """What changed from one audit to another, and whether anything got worse.
 
-Two audits are comparable when delta, the neighbouring relation and the data are the same. Then these are worse now:
+Two audits are comparable when delta, the neighbouring relation and the data are the same, and what was computed, tested
+and attacked then still is. Then these are worse now:
+
+- a claim that was raised;
+- an epsilon that is known without sampling (worst record, worst pair, certificate) that rose by more than a tolerance;
+- an attack that shows more than was exact then, or that is better by more than chance: its AUC rose by five standard
+  errors of both, each at most ``sqrt(auc (1 - auc) / trials)`` (van Dantzig 1951), which chance exceeds once in 3
+  million attacks, or its true-positive rate at some false-positive rate by more than exact limits allow, which chance
+  does once in 2.5 million (`attack_changes.risen_rates`).
+
+And these are, whatever the data and the question were:
 
 - the verdict: VIOLATED, or INCONCLUSIVE where the claim had withstood an audit that could have refuted it;
-- an epsilon that is known without sampling (worst record, worst pair, certificate) that rose by more than a tolerance;
-- an attack that shows more than was exact then, or whose AUC rose by more than chance: five standard errors of both,
-  each at most ``sqrt(auc (1 - auc) / trials)`` (van Dantzig 1951), which chance exceeds once in 3 million attacks.
+- a fidelity test that is failed and was passed, unless the code is a black box, of which no law is stated;
+- an attack that shows more than what is exact in the same audit, which an audit of the stated mechanism does by chance
+  with its significance at most.
 
 What is exact of a record is so for the drawn replacements: where others were drawn (another seed, another number of
 them), a rise of it, or of an attack that uses them, is no ground. A rise of what an attack shows is none by itself: it
-changes with the seed by more than the tolerance.
+changes with the seed by more than the tolerance. That other shadows make an adversary better is not told from a rise.
 """
 
 import math
@@ -20,45 +30,15 @@ from typing import Any
 from ..audit import Verdict
 from ..audit.sweep import differences, value_text
 from ..mechanisms import InputError
-from .figures import record_name
+from .attack_changes import ROUNDING, AttackChange, Change, impossible, lost_adversaries, paired, stronger
 from .html import number
 
-_ERRORS = 5.0  # standard errors that an AUC must rise by
-_ROUNDING = 1e-6
 _RANK = {Verdict.NOT_REFUTED: 0, Verdict.INCONCLUSIVE: 1, Verdict.VIOLATED: 2}
 _WITHOUT_SAMPLING = ("worst record, exact", "worst pair found", "certified")
 
 _REDRAWN = "other replacements were drawn: a rise of an exact epsilon, or of a core attack, alone is no ground"
-
-_Change = tuple[float | None, float | None]
-
-
-@dataclass(frozen=True)
-class AttackChange:
-    """The same attack, by adversary and record, in both audits; each number then and now.
-
-    Attributes:
-        adversary: Who attacks.
-        record: 0-based row; None for the target of the stress test.
-        auc: Area under the curve.
-        tpr: True-positive rate at 1 % false positives.
-        shown: Lower confidence bound on epsilon.
-        exact: Exact epsilon of the attacked pair; None where there is none.
-        error: Standard error of the change of the AUC, from above.
-    """
-
-    adversary: str
-    record: int | None
-    auc: tuple[float, float]
-    tpr: _Change
-    shown: tuple[float, float]
-    exact: _Change
-    error: float
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"{self.adversary} attack on {record_name(self.record)}"
+_UNKNOWN_DATA = "whether the data are the same cannot be told: no SHA-256 of them was recorded"
+_UNTESTED = "the fidelity test is failed now and was not made then"
 
 
 @dataclass(frozen=True)
@@ -75,19 +55,29 @@ class Comparison:
         only_then: Names of attacks that are no longer made.
         only_now: Names of new ones.
         changed: Parameters that differ, a phrase each.
-        notes: What could not be set against each other.
+        notes: What could not be set against each other, or cannot be told.
     """
 
     obstacles: tuple[str, ...]
     worse: tuple[str, ...]
     verdict: tuple[str, str]
-    epsilons: Mapping[str, _Change]
-    fidelity: _Change
+    epsilons: Mapping[str, Change]
+    fidelity: Change
     attacks: tuple[AttackChange, ...]
     only_then: tuple[str, ...]
     only_now: tuple[str, ...]
     changed: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def conclusion(self) -> str:
+        """What the status says, with everything that it does not cover."""
+        if self.worse:
+            return "something got worse"
+        if self.obstacles:
+            return "nothing can be said about what got worse"
+        among = " among what both have" if self.only_then else ""
+        return f"nothing got worse{among}{', if the data are the same' if _UNKNOWN_DATA in self.notes else ''}"
 
     @property
     def status(self) -> int:
@@ -115,16 +105,20 @@ def compare_records(then: Mapping[str, Any], now: Mapping[str, Any], *, toleranc
     verdict = (Verdict(then["verdict"]), Verdict(now["verdict"]))
     earlier, later = _epsilons(then), _epsilons(now)
     epsilons = {name: (earlier[name], later[name]) for name in earlier}
-    attacks, only_then, only_now = _attacks(then, now)
+    attacks, only_then, only_now = paired(then, now)
     other_question, redrawn = _other_question(then, now), _other_replacements(then, now)
-    lost = [name for name in _WITHOUT_SAMPLING if epsilons[name][0] is not None and epsilons[name][1] is None]
     worse = [f"the verdict is {verdict[1]} and was {verdict[0]}"] if _RANK[verdict[1]] > _RANK[verdict[0]] else []
+    fidelity = (_fidelity(then), _fidelity(now))
+    if fidelity == (True, False):
+        worse.append(f"fidelity: passed then, failed now with p-value {number(_p_value(now))}")
     if not other_question:
-        worse += _risen(epsilons, attacks, tolerance, redrawn=redrawn)
+        worse += _risen(epsilons, tolerance, redrawn=redrawn) + stronger(attacks, tolerance, redrawn=redrawn)
+    worse += impossible(then, now, tolerance)
+    notes = {_UNKNOWN_DATA: _unknown_data(then, now), _UNTESTED: fidelity == (None, False), _REDRAWN: redrawn}
     changed = differences(settings_of(then), settings_of(now))
     p_values = (_p_value(then), _p_value(now))
     return Comparison(
-        (*other_question, *(f"{name}: no longer computed" for name in lost)),
+        (*other_question, *_lost(then, now, epsilons)),
         tuple(worse),
         (str(verdict[0]), str(verdict[1])),
         epsilons,
@@ -133,7 +127,7 @@ def compare_records(then: Mapping[str, Any], now: Mapping[str, Any], *, toleranc
         only_then,
         only_now,
         tuple(changed),
-        (_REDRAWN,) if redrawn else (),
+        tuple(note for note, holds in notes.items() if holds),
     )
 
 
@@ -203,34 +197,21 @@ def _p_value(record: Mapping[str, Any]) -> float | None:
     return _number((record["fidelity"] or {}).get("p_value"))
 
 
-def _attacks(
-    then: Mapping[str, Any], now: Mapping[str, Any]
-) -> tuple[tuple[AttackChange, ...], tuple[str, ...], tuple[str, ...]]:
-    earlier, later = (
-        {(str(attack["adversary"]), attack["record"]): attack for attack in record["attacks"]} for record in (then, now)
-    )
-    both = tuple(
-        AttackChange(
-            adversary,
-            record,
-            (float(old["auc"]), float(new["auc"])),
-            (_tpr(old), _tpr(new)),
-            (float(old["epsilon_lower"]["value"]), float(new["epsilon_lower"]["value"])),
-            (_number(old["epsilon_exact"]), _number(new["epsilon_exact"])),
-            math.sqrt(sum(attack["auc"] * (1.0 - attack["auc"]) / attack["trials"] for attack in (old, new))),
-        )
-        for (adversary, record), new in later.items()
-        if (old := earlier.get((adversary, record))) is not None
-    )
-    names = [
-        tuple(f"{adversary} attack on {record_name(row)}" for adversary, row in some if (adversary, row) not in others)
-        for some, others in ((earlier, later), (later, earlier))
-    ]
-    return both, names[0], names[1]
+def _fidelity(record: Mapping[str, Any]) -> bool | None:
+    """Whether the releases are those of the stated law; None where that was not tested or no law is stated."""
+    implementation = record["implementation"]
+    if record["fidelity"] is None or (implementation is not None and implementation["stated"] is None):
+        return None
+    return bool(record["fidelity"]["passed"])
 
 
-def _tpr(attack: Mapping[str, Any]) -> float | None:
-    return next((float(point["tpr"]) for point in attack["tpr_at_fpr"] if point["fpr"] == 0.01), None)
+def _lost(then: Mapping[str, Any], now: Mapping[str, Any], epsilons: Mapping[str, Change]) -> list[str]:
+    """What was computed, tested or attacked then and is no longer, a phrase each."""
+    lost = [name for name in _WITHOUT_SAMPLING if epsilons[name][0] is not None and epsilons[name][1] is None]
+    found = [f"{name}: no longer computed" for name in lost]
+    if then["fidelity"] is not None and now["fidelity"] is None:
+        found.append("fidelity test: no longer made")
+    return found + [f"{name} attacks: no longer made" for name in lost_adversaries(then, now)]
 
 
 def _other_question(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -248,33 +229,33 @@ def _other_question(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
     return found
 
 
+def _unknown_data(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether there are data in both audits whose hash neither knows: they came from memory."""
+    return all(record["data"] is not None and record["data"].get("sha256") is None for record in (then, now))
+
+
 def _other_replacements(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     """Whether other public records take the places of the private ones, for no reason that lies in the release."""
     counts = [record.get("replacements") for record in (then, now)]  # older records do not say how many
     return bool(then["seed"] != now["seed"] or (None not in counts and counts[0] != counts[1]))
 
 
-def _risen(
-    epsilons: Mapping[str, _Change], attacks: tuple[AttackChange, ...], tolerance: float, *, redrawn: bool
-) -> list[str]:
+def _risen(epsilons: Mapping[str, Change], tolerance: float, *, redrawn: bool) -> list[str]:
     found = []
-    for name in _WITHOUT_SAMPLING:
+    for name in ("claimed", *_WITHOUT_SAMPLING):
         old, new = epsilons[name]
-        if redrawn and name == "worst record, exact":
+        if old is None or new is None or (redrawn and name == "worst record, exact"):
             continue
-        if old is not None and new is not None and new > old * (1.0 + tolerance) + _ROUNDING:
+        if new > (old if name == "claimed" else old * (1.0 + tolerance) + ROUNDING):
             found.append(f"{name}: {number(old)} then, {number(new)} now")
-    for attack in attacks:
-        exact = attack.exact[0]
-        if redrawn and attack.exact != (None, None):
-            continue
-        if exact is not None and attack.shown[1] > exact * (1.0 + tolerance) + _ROUNDING:
-            found.append(f"the {attack.name} shows {number(attack.shown[1])}; {number(exact)} was exact then")
-        elif attack.auc[1] - attack.auc[0] > _ERRORS * attack.error:
-            found.append(f"AUC of the {attack.name}: {attack.auc[0]:.4f} then, {attack.auc[1]:.4f} now")
     return found
 
 
 def comparison_record(found: Comparison) -> dict[str, Any]:
     """A comparison as plain values; pairs are then and now."""
-    return {"status": found.status, "comparable": not found.obstacles, **asdict(found)}
+    return {
+        "status": found.status,
+        "comparable": not found.obstacles,
+        "conclusion": found.conclusion,
+        **asdict(found),
+    }

@@ -27,6 +27,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "svg.hashsalt": "gpleak",
     "svg.fonttype": "path",
+    "text.parse_math": False,  # names come from outside
 }
 
 # In inches of 96 CSS pixels: narrow, so that the text is hardly smaller on a phone than here.

@@ -10,10 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select
 from markupsafe import Markup, escape
 
 from ..audit import SPLIT, AuditResult
-from .advice import headline, manager_sentence, next_steps, public_tiles, tiles
+from .advice import headline, is_untested, manager_sentence, next_steps, public_tiles, tiles
 from .drawings import all_drawings
 from .figures import Drawing, record_name
 from .implementation import implementation_sentence
+from .map import visible
 from .record import as_record
 from .released import nats, others_text
 from .sentences import (
@@ -50,6 +51,7 @@ def render_record(record: dict[str, Any]) -> str:
         record=record,
         headline=headline(record),
         sentence=manager_sentence(record),
+        untested=is_untested(record),
         tiles=tiles(record),
         steps=next_steps(record),
         figures={name: drawing.svg for name, drawing in all_drawings(record).items()},
@@ -84,12 +86,15 @@ def render_public(record: dict[str, Any]) -> str:
         search=_searches(record),
         ledger=ledger_lines(record),
         implementation=implementation_sentence(record["release"]["mechanism"], record["implementation"]),
+        untested=is_untested(record),
     )
 
 
 def render_locations(record: dict[str, Any], drawing: Drawing, columns: Sequence[str]) -> str:
     """The private report: where the records lie and how much is betrayed of each."""
-    return template("private.html").render(record=record, figure=drawing.svg, columns=columns)
+    return template("private.html").render(
+        record=record, figure=drawing.svg, columns=[visible(name) for name in columns]
+    )
 
 
 def template(name: str) -> Template:

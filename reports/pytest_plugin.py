@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _LABEL = 110, 11
 _PROPERTY = "leakage"  # of a test report; it reaches the terminal from other processes, too
+_ASKED = pytest.StashKey["Leakage"]()  # of a test that has the fixture, in whatever way it asked for it
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,16 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def leakage(request: pytest.FixtureRequest) -> "Leakage":
     """Fails a test when a mechanism betrays too much: ``leakage.check(mechanism, data, claimed_epsilon=3)``."""
-    return Leakage(request.node)
+    request.node.stash[_ASKED] = asked = Leakage(request.node)
+    return asked
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A test that asked for the fixture and then checked nothing does not pass."""
     yield
-    asked = getattr(item, "funcargs", {}).get("leakage")
-    if isinstance(asked, Leakage) and not asked.checks:
+    asked = item.stash.get(_ASKED, None)
+    if asked is not None and not asked.checks:
         pytest.fail(
             "leakage: NOTHING MEASURED: the test asked for the fixture leakage but never called leakage.check: call "
             "it, or do not ask for the fixture",
@@ -259,8 +261,7 @@ class Leakage:
                     f"the marker leakage has the arguments {given}: it takes one budget, {' or '.join(BUDGETS)}"
                 )
             name = given[0]
-        name = name or "quick"
-        return BUDGETS[name], name
+        return BUDGETS[name or "quick"], name or "quick"
 
     def _override(self) -> str:
         name = self._node.config.option.leakage_budget

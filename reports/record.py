@@ -11,7 +11,7 @@ from typing import Any
 from .. import __version__
 from ..attacks import write_private as write_bytes
 from ..audit import AttackResult, AuditResult, Certificate, EpsilonBound, Exposure, Fidelity, WorstPair, release_record
-from ..mechanisms import Dataset, InputError, Record
+from ..mechanisms import Dataset, InputError, Record, brief
 from .drawn import curve_record, outlook_record
 from .implementation import implementation_record
 from .released import released_record
@@ -19,6 +19,14 @@ from .upgrades import SCHEMA_VERSION, UPGRADES
 
 __all__ = ["SCHEMA_VERSION", "as_record", "load_record", "strict_json", "write_private", "write_record"]
 
+# What holds text only: a mechanism may be called Infinity.
+_TEXTS = frozenset(
+    (
+        *("gpleak_version", "versions", "command", "verdict", "reason", "test", "neighbouring", "sha256", "mechanism"),
+        *("kernel", "regime", "method", "assumptions", "direction", "stated", "taken_for", "notes", "population"),
+        *("source", "name", "adversary", "kind", "engine"),
+    )
+)
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 
 
@@ -204,22 +212,37 @@ def load_record(path: Path) -> dict[str, Any]:
     """Read a record of this or an older schema version, brought up to date; infinity is a float again.
 
     Raises:
-        InputError: Not a record, or one from a newer gpleak.
+        InputError: Not a record, not strict JSON (NaN or a bare Infinity), or one from a newer gpleak.
     """
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        version_of = int(record["schema_version"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        version_of = record["schema_version"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: is not an audit record ({error})") from None
+    if type(version_of) is not int or version_of < 1:
+        raise InputError(
+            f"{path}: schema_version is {brief(json.dumps(version_of))}, must be a whole number from 1: give the "
+            "audit.json that gpleak audit wrote"
+        )
     if version_of > SCHEMA_VERSION:
         raise InputError(
             f"{path}: has schema version {version_of}, newer than this gpleak's {SCHEMA_VERSION}: update gpleak"
         )
     while version_of < SCHEMA_VERSION:
-        record = UPGRADES[version_of](record)
+        try:
+            record = UPGRADES[version_of](record)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path}: is not the whole record of an audit of schema version {version_of} "
+                f"({type(error).__name__}: {error}): give the audit.json that gpleak audit wrote"
+            ) from None
         version_of += 1
     loaded: dict[str, Any] = _infinite(record)
     return loaded
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f'{name} is no strict JSON: infinity is written as the string "Infinity", and NaN says nothing')
 
 
 def write_private(content: str | bytes, path: Path) -> None:
@@ -249,7 +272,7 @@ def _infinite(value: Any) -> Any:
     if isinstance(value, str) and value in ("Infinity", "-Infinity"):
         return float(value)
     if isinstance(value, dict):
-        return {key: _infinite(item) for key, item in value.items()}
+        return {key: item if key in _TEXTS else _infinite(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_infinite(item) for item in value]
     return value

@@ -197,7 +197,7 @@ def _columns_text(found: Columns) -> list[str]:
 
 
 def _closing(stated: Publics, out: Path) -> list[str]:
-    lines = [f"written: {out}, for mechanism {stated.mechanism} and kernel {stated.kernel}: is that your release?"]
+    lines = [f"written: {out}, for {stated.made_up}: is that your release?"]
     if stated.from_data:
         lines.append(
             f"taken from the data: {' and '.join(sorted(stated.from_data))}; what is certified is then a function of "

@@ -17,7 +17,7 @@ from gpleak.audit import deployed as deployed_module
 from gpleak.audit.keeping import about
 from gpleak.audit.plugins import load_outside, source_digest
 from gpleak.audit.released import Released
-from gpleak.mechanisms import Bounded, ExactPosterior, InputError, Thompson, exponential
+from gpleak.mechanisms import Bounded, Centred, ExactPosterior, InputError, Thompson, exponential
 from gpleak.mechanisms.foreign import BlackBox, Deployed, Reading, Reported, check_moments, scikit_learn
 from gpleak.mechanisms.foreign.function import FunctionModel
 
@@ -288,9 +288,11 @@ def test_without_data_moments_are_compared_on_made_up_records(folder):  # noqa: 
 def test_parameters_and_curves_of_what_a_model_is_stated_to_be(folder):  # noqa: F811
     mechanism, regime = build_stated(load(folder, "release.records=25"), allow_code=True)
     own = ExactPosterior(mechanism.release)
-    assert solve(mechanism, regime, 1e-3, parameter="ridge", budget=50.0) == solve(
-        own, regime, 1e-3, parameter="ridge", budget=50.0
-    )
+    # Of the centred release, for which nothing is searched.
+    centred = Centred(mechanism.release)
+    of_model = solve(Deployed(mechanism.model, centred), regime, 1e-3, parameter="ridge", budget=50.0)
+    assert of_model == solve(centred, regime, 1e-3, parameter="ridge", budget=50.0)
+    assert of_model.value is not None
     ours, theirs = curves(own, regime, 1e-3), curves(mechanism, regime, 1e-3)
     assert all(np.array_equal(ours[name][1], theirs[name][1]) for name in ours)
     black, regime = build_stated(load(folder, *BLACK, "release.records=25"), allow_code=True)

@@ -170,6 +170,30 @@ def test_trials_for_is_the_fewest(claimed, significance):
     assert trials_for(25.0, delta=1e-3, significance=significance) is None
 
 
+@pytest.mark.parametrize(
+    ("significance", "said"),
+    [
+        (0.5, "50 %"),
+        (0.05, "95.0 %"),
+        (0.01, "99.0 %"),
+        (0.1 * 0.1, "99.0 %"),  # 0.010000000000000002 in float64
+        (0.001, "99.90 %"),
+        (0.00123, "99.87 %"),  # 99.877 rounded down
+        (1e-6, "99.99990 %"),
+        (1e-9, "99.99999990 %"),
+        (1.01e-12, "1 - 1.1e-12"),  # rounded down, too
+        (1e-17, "1 - 1e-17"),  # 1 - 1e-17 is 1 in float64
+        (1e-300, "1 - 1e-300"),
+        (5e-324, "1 - 5.0e-324"),  # the smallest positive number
+    ],
+)
+def test_confidence_is_rounded_down_and_is_never_certainty(significance, said):
+    shown = dataclasses.replace(SHOWN, significance=significance)
+    stated = gate(found(attacks=(shown,), significance=significance))
+    assert stated.passed
+    assert dict(stated.lines)["shown"].endswith(f", at {said} confidence")
+
+
 def test_of_a_whole_audit():
     """False-failure rate: the plan's significance, 1e-6."""
     data = random_data(np.random.default_rng(50), 40, 1)

@@ -163,6 +163,28 @@ def test_what_is_written_audits_as_it_is(gp, places, mechanism):
     assert (release.response_bound, release.scale) == (2.5, 0.8)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "kernel", "said"),
+    [
+        ("posterior", None, "for mechanism posterior, kernel matern32 and 1 path: is that your release?"),
+        ("centred", "rbf", "for mechanism centred, kernel rbf and 1 path: is that your release?"),
+        (
+            "gaussian",
+            None,
+            "for mechanism gaussian, in which no kernel plays a part, and 1 path: is that your release?",
+        ),
+    ],
+)
+def test_every_premise_that_nobody_may_have_stated_is_asked_about(gp, places, mechanism, kernel, said):
+    more = [] if kernel is None else ["--kernel", kernel]
+    status, out, _ = gp("init", places, "--mechanism", mechanism, *more)
+    assert status == 0
+    assert f"written: audit.toml, {said}\n" in out
+    section = tomllib.loads(Path("audit.toml").read_text())["release"]
+    assert (section["mechanism"], section["paths"]) == (mechanism, 1)
+    assert section["kernel"] == {"posterior": "matern32", "centred": "rbf", "gaussian": "diagonal"}[mechanism]
+
+
 def test_regime_and_delta_follow_from_what_is_public(gp, tmp_path):
     path = tmp_path / "long.csv"
     path.write_text(table(["t", "v"], rows=2000))

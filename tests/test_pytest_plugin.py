@@ -118,6 +118,22 @@ def test_bad_idle(leakage):
     for mechanism in []:
         leakage.check(mechanism, DATA, claimed_epsilon=4.0, **FAST)
 
+def test_dynamic(request):
+    request.getfixturevalue("leakage").check(RIGHT, DATA, claimed_epsilon=4.0, **FAST)
+
+def test_bad_dynamic(request):
+    request.getfixturevalue("leakage")
+
+@pytest.fixture
+def through(request):
+    return lambda: request.getfixturevalue("leakage")
+
+def test_bad_through(through):
+    through()
+
+def test_tiny(leakage):
+    leakage.check(RIGHT, DATA, claimed_epsilon=4.0, inconclusive_ok=True, **FAST | dict(significance=1e-300))
+
 def test_skipped(leakage):
     pytest.skip("before anything was checked")
 
@@ -143,7 +159,7 @@ def test_bad_crash(leakage):
 def test_bad_marker(leakage):
     leakage.check(RIGHT, DATA, claimed_epsilon=4.0, **FAST)
 """
-GOOD = 10  # tests above that pass, with one check each but for test_twice
+GOOD = 12  # tests above that pass, with one check each but for test_twice
 
 
 def run(folder, *arguments, plugins=(), **environment):
@@ -202,7 +218,8 @@ def test_what_must_fail_fails_and_nothing_else(checks):
     assert all(name.startswith("test_bad_") for name in failed)
     assert len(failed) == CHECKS.count("def test_bad_") + 4 + 5  # one has five parameters, one six
     assert f"{len(failed)} failed, {GOOD} passed, 1 skipped" in done.stdout
-    assert "never called leakage.check" in failed["test_bad_idle"]
+    for name in ("idle", "dynamic", "through"):
+        assert "NOTHING MEASURED: the test asked for the fixture leakage but never" in failed[f"test_bad_{name}"]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +309,7 @@ def test_failures_of_other_code_keep_their_traceback_and_are_counted(checks):
     _, done, failed = checks
     assert "RuntimeError: of its own" in failed["test_bad_crash"]
     assert "missing 1 required keyword-only argument: 'claimed_epsilon'" in failed["test_bad_unset"]
-    bad = len(failed) - 2  # the idle one made no check, and the unset claim never became one
+    bad = len(failed) - 4  # three made no check (idle, dynamic, through), and the unset claim never became one
     assert f"leakage: {GOOD + 1 + bad} checks, {bad} failed, reports in out" in done.stdout
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from gpleak.audit import Subject, run_audit
 from gpleak.mechanisms import Bounded, ExactPosterior, GaussianQuery, InputError
+from gpleak.mechanisms.foreign import BlackBox, Deployed
 from gpleak.reports import as_record, load_record, render_report, write_record
 from gpleak.reports.advice import headline, manager_sentence, next_steps
 from gpleak.reports.cli import app, command_text
@@ -379,3 +380,57 @@ def test_locations_need_records(tmp_path):
     assert isinstance(done.exception, InputError)
     assert "--include-locations needs records with exact epsilons" in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def audited_record(**changes):
+    """A record of twenty records, as the report gets it."""
+    data = random_data(np.random.default_rng(5), 20, 1)
+    subject = Subject(data, changes.pop("mechanism", ExactPosterior(release(20, ridge=3.0, scale=3.0))), Bounded())
+    plan = audit_plan(**{"trials": 5_000, "targets": 1, "fidelity": 0, **changes})
+    return as_record(run_audit(subject, plan))
+
+
+def test_code_that_nobody_held_against_the_mechanism_is_promised_nothing():
+    """What is certified is the stated mechanism; whether the code is it was not tested."""
+    own = ExactPosterior(release(20, ridge=3.0, scale=3.0))
+    for mechanism, fidelity, promised in (
+        (own, 0, True),
+        (Deployed(own, own), 400, True),
+        (Deployed(own, own), 0, False),
+    ):
+        record = audited_record(mechanism=mechanism, fidelity=fidelity, claimed_epsilon=3.0)
+        assert (record["verdict"], record["certificate"]["epsilon"] <= 3.0) == ("NOT_REFUTED", True)
+        page, public = render_record(record), render_public(redacted(record))
+        assert ("recognises any one record in at most" in page) is promised
+        assert ("You may claim as little as" in page) is promised
+        assert ("whether it is that mechanism was not tested" in page) is not promised
+        assert ("is that mechanism was not tested" in public) is not promised
+    assert "if the deployed code is the stated mechanism" in render_public(
+        redacted(audited_record(mechanism=Deployed(own, own), fidelity=400, claimed_epsilon=3.0))
+    )
+
+
+def test_the_seed_leaves_no_trace_in_what_is_public():
+    """Whoever used it for the release, too, would give away the noise."""
+    pages = {render_public(redacted(audited_record(search=True, seed=seed, claimed_epsilon=3.0))) for seed in (0, 12)}
+    assert len(pages) == 1
+
+
+def test_a_claim_that_only_other_data_break_is_not_said_to_betray_these():
+    record = audited_record(search=True)
+    between = 0.5 * (record["worst_exact"]["epsilon"] + record["worst_pair"]["epsilon"])
+    record = audited_record(search=True, claimed_epsilon=between)
+    assert (record["verdict"], record["decided_by"]["test"]) == ("VIOLATED", "worst pair")
+    page = render_record(record)
+    assert "a single record can be told from the release" not in page
+    assert "although no record of these data was found above the claim" in page
+    assert "contradicts what is claimed" not in render_public(redacted(record))
+
+
+def test_a_black_box_is_promised_nothing():
+    own = ExactPosterior(release(20, ridge=3.0, scale=3.0, points=np.linspace(0, 1, 5)[:, None]))
+    record = audited_record(mechanism=BlackBox(own, own), claimed_epsilon=3.0)
+    for page in (render_record(record), render_public(redacted(record))):
+        assert "epsilon is the guarantee" not in page
+        assert "Hatched" not in page
+    assert "uses the optimal score" not in render_record(record)
