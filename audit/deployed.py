@@ -1,11 +1,12 @@
 """From what is deployed to a mechanism: the model is found, read, completed by the configuration and checked."""
 
 import hashlib
+import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,13 +21,27 @@ from ..mechanisms import (
     Predictive,
     Release,
 )
-from ..mechanisms.foreign import BlackBox, Deployed, Reading, check_moments, function, gpytorch, gstools, scikit_learn
-from .plugins import load_outside
+from ..mechanisms.foreign import (
+    BlackBox,
+    Deployed,
+    Reading,
+    Statement,
+    check_moments,
+    function,
+    gpytorch,
+    gstools,
+    scikit_learn,
+)
+from .plugins import load_outside, registered
 from .release_section import ReleaseConfig
+
+Draws = Literal["latent", "predictive"]
 
 _SAME = 1e-6  # relative, between a parameter in the configuration and in the model
 _MADE_UP, _MOST_MADE_UP = 10, 60  # seed of records that are made up, and how many at most
+_PARTS = {"sklearn": "fit", "gpytorch": "likelihood", "gstools": "model"}  # what a model has and a function has not
 _FILES = (".joblib", ".pkl", ".pickle")
+_MODEL_GROUP = "gpleak.models"
 _STATED: dict[str, Callable[[Release], Mechanism]] = {
     "posterior": ExactPosterior,
     "noised": Noised,
@@ -50,20 +65,25 @@ def read_deployed(section: ReleaseConfig, *, folder: Path, allow_code: bool, dat
     name, public = section.model or "", frozenset(section.public)
     thing, code = _load(name, folder=folder, allow_code=allow_code)
     try:
-        if section.mechanism == "sklearn":
-            reading = scikit_learn.read(_made(thing, "fit"), public=public)
-        elif section.mechanism == "gpytorch":
-            reading = gpytorch.read(_made(thing, "likelihood"), public=public, draws=section.draws or "latent")
-        elif section.mechanism == "gstools":
-            reading = gstools.read(_made(thing, "model"), public=public)
-        else:
-            reading = function.read(thing)
+        made = thing if section.mechanism == "callable" else _made(thing, _PARTS[section.mechanism])
+        reading = read_by(section.mechanism, made, public=public, draws=section.draws)
     except InputError as error:
         raise InputError(f"release.model = {name!r}: {error}") from None
     check_statements(reading, draws=section.draws, stated=section.stated, key="release.")
     if data is not None and reading.trained_on is not None:
         check_same_data(name, data, *reading.trained_on)
     return replace(reading, code=code)
+
+
+def read_by(adapter: str, model: Any, *, public: Set[Statement], draws: Draws | None) -> Reading:
+    """What the adapter of that name reads off a model; `InputError` where it does what no certificate covers."""
+    if adapter == "sklearn":
+        return scikit_learn.read(model, public=public)
+    if adapter == "gpytorch":
+        return gpytorch.read(model, public=public, draws=draws or "latent")
+    if adapter == "gstools":
+        return gstools.read(model, public=public)
+    return function.read(model)
 
 
 def check_statements(reading: Reading, *, draws: str | None, stated: str | None, key: str) -> None:
@@ -93,15 +113,17 @@ def _load(name: str, *, folder: Path, allow_code: bool) -> tuple[Any, str]:
     """The object behind ``module:object``, or in a file that joblib or pickle wrote; and a hash of the file."""
     key = "release.model"
     if Path(name).suffix not in _FILES:
-        thing = load_outside(name, group="gpleak.models", key=key, folder=folder, allow_code=allow_code)
-        file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
+        thing = load_outside(name, group=_MODEL_GROUP, key=key, folder=folder, allow_code=allow_code)
+        module = registered(_MODEL_GROUP).get(name, name).partition(":")[0]
+        file = getattr(sys.modules.get(module), "__file__", None)
         return thing, "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()
     if not allow_code:
         raise InputError(f"{key} = {name!r}: loading it can run any code; if you trust it, pass --allow-code")
     import joblib  # comes with scikit-learn
 
     try:
-        return joblib.load(folder / name), hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        raw = (folder / name).read_bytes()
+        return joblib.load(io.BytesIO(raw)), hashlib.sha256(raw).hexdigest()
     except Exception as error:
         raise InputError(f"{key} = {name!r}: cannot be loaded ({type(error).__name__})") from error
 

@@ -4,15 +4,20 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
-from sklearn.gaussian_process import GaussianProcessRegressor
 
 from ..mechanisms import Bounded, Dataset, Domain, InputError, Kernel, Regime, Release, frozen_array
-from ..mechanisms.foreign import Reading, Statement, check_moments, function, gpytorch, gstools, scikit_learn
+from ..mechanisms.foreign import Statement, check_moments
 from .build import KERNELS, Subject
-from .deployed import as_mechanism, check_black_box, check_same_data, check_statements, with_parameters
+from .deployed import (
+    Draws,
+    as_mechanism,
+    check_black_box,
+    check_same_data,
+    check_statements,
+    read_by,
+    with_parameters,
+)
 from .release_section import ReleaseConfig
-
-Draws = Literal["latent", "predictive"]
 
 
 def deployed_subject(
@@ -59,9 +64,9 @@ def deployed_subject(
         InputError: The model does what no certificate covers, was fitted to other data, contradicts what is given, or
             its mean and covariance are not those of the mechanism that it is stated to be.
     """
-    name = type(model).__name__
+    name, kind = type(model).__name__, _adapter(model)
     try:
-        kind, reading = _read(model, draws, frozenset(public))
+        reading = read_by(kind, model, public=frozenset(public), draws=draws)
     except InputError as error:
         raise InputError(f"the model {error}") from None
     check_statements(reading, draws=draws, stated=stated, key="")
@@ -97,15 +102,7 @@ def deployed_subject(
     return Subject(data, mechanism, regime or Bounded())
 
 
-def _read(model: Any, draws: Draws | None, public: frozenset[Statement]) -> tuple[str, Reading]:
-    """The adapter's name, chosen by whose class it is, and what it reads off the model."""
-    if isinstance(model, GaussianProcessRegressor):
-        return "sklearn", scikit_learn.read(model, public=public)
+def _adapter(model: Any) -> str:
+    """The adapter's name, chosen by whose class it is."""
     makers = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
-    if "gpytorch" in makers:
-        return "gpytorch", gpytorch.read(model, public=public, draws=draws or "latent")
-    if "gstools" in makers:
-        return "gstools", gstools.read(model, public=public)
-    if "sklearn" in makers:
-        return "sklearn", scikit_learn.read(model, public=public)  # says what it is instead
-    return "callable", function.read(model)
+    return next((name for name in ("gpytorch", "gstools", "sklearn") if name in makers), "callable")

@@ -107,11 +107,13 @@ def _run(
             exposed = exposure(laws, plan.delta, paths=release.paths)
             everywhere = exposure_everywhere(mechanism, data, replacements, plan.delta)
             jitter = laws.jitter
-        if not isinstance(mechanism, BlackBox):  # there it only guides the attacks
-            _check_certificate(mechanism, float(exposed.epsilon.max()), certificate)
         targets = choose_targets(plan, exposed)
+    # Of a black box nothing is exact, and no law is claimed: what adversaries take it for only guides them.
+    exact = None if isinstance(mechanism, BlackBox) else exposed
+    if exact is not None:
+        _check_certificate(mechanism, float(exact.epsilon.max()), certificate)
 
-    campaign = _plan(subject, plan, targets, replacements, exposed)
+    campaign = _plan(subject, plan, targets, replacements, exposed, exact)
     looks = None if plan.batch else 1
     ledger = open_ledger(plan.significance, campaign.aims, fidelity=is_fidelity_tested(subject, plan), looks=looks)
     with _timed(clock, "fidelity"):
@@ -135,8 +137,6 @@ def _run(
         ]
     jitter = max(jitter, *(part.jitter for parts in batches for part in parts))
 
-    # Of a black box nothing is exact, and no law is claimed: what adversaries take it for decides nothing.
-    exact = None if isinstance(mechanism, BlackBox) else exposed
     evidence = [Evidence(a.adversary, a.record, a.epsilon_lower, a.largest_provable_epsilon) for a in attacks]
     ruling = rule(
         claimed,
@@ -189,23 +189,25 @@ def replacements_of(release: Release, plan: AuditPlan) -> Dataset:
 
 
 def _plan(
-    subject: Subject, plan: AuditPlan, targets: list[int], replacements: Dataset, exposed: Exposure | None
+    subject: Subject,
+    plan: AuditPlan,
+    targets: list[int],
+    replacements: Dataset,
+    exposed: Exposure | None,
+    exact: Exposure | None,
 ) -> Campaign:
     """Who attacks whom."""
     core: CoreAttack | None = None
-    exact: tuple[float | None, ...] = ()
     if "core" in plan.adversaries and subject.data is not None and exposed is not None:
         chosen = exposed.replacement[targets]
         against = Dataset(replacements.covariates[chosen], replacements.responses[chosen])
         core = CoreAttack(subject.mechanism, subject.data, tuple(targets), against, plan.seed)
-        exact = tuple(float(epsilon) for epsilon in exposed.epsilon[targets])
-        if isinstance(subject.mechanism, BlackBox):
-            exact = (None,) * len(targets)
     attacks = population_attacks(subject, plan)
     if attacks:
         subject.mechanism.value_law(Moments(np.zeros(1), np.ones(1)))  # refuses where there is none, before any work
     population = choose_population(subject, targets, attacks) if attacks else None
-    return Campaign(subject.mechanism, plan, core, exact, population)
+    epsilons = [] if core is None else [None if exact is None else float(exact.epsilon[row]) for row in targets]
+    return Campaign(subject.mechanism, plan, core, tuple(epsilons), population)
 
 
 def _attack(

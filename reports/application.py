@@ -32,14 +32,20 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key. Repeatable.")
 ]
 AllowCode = Annotated[bool, typer.Option("--allow-code", help="Allow a mechanism module:Class, which runs its code.")]
+Public = Annotated[
+    bool, typer.Option("--public", help="Write report-public.html too, without what was measured on the data.")
+]
+Figures = Annotated[
+    bool, typer.Option("--figures", help="Write the folder figures too: each as PNG, its numbers as CSV.")
+]
 
 
-def make_folder(out: Path) -> None:
-    """Make the folder for what is written; `InputError` when that is not possible."""
+def make_folder(out: Path, *, option: str = "--out ") -> None:
+    """Make the folder for what is written; `InputError`, which names the option, when that is not possible."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {out}: cannot be made ({error.strerror}): choose another folder") from None
+        raise InputError(f"{option}{out}: cannot be made ({error.strerror}): choose another folder") from None
 
 
 class Interrupt:

@@ -18,12 +18,11 @@ from ..audit import AuditResult, Verdict, build_subject, load_config, run_audit
 from ..mechanisms import InputError, NumericalError
 from ..mechanisms.foreign import BlackBox
 from . import commands, comparing, rebuilding, starting  # noqa: F401 - registers them
-from .application import AllowCode, ConfigPath, Interrupt, Overrides, app, make_folder
+from .application import AllowCode, ConfigPath, Figures, Interrupt, Overrides, Public, app, make_folder
 from .console import PlainConsole, forget_reader, print_summary, progress_bar, unread
 from .files import report_files, write_files
 from .html import render_locations
 from .map import map_drawing
-from .options import Figures, Public
 from .record import as_record, strict_json, write_record
 
 _INTERRUPTED = 130

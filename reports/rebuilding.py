@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from ..mechanisms import InputError
-from .application import app, make_folder
+from .application import Figures, Public, app, make_folder
 from .files import report_files, write_files
-from .options import Figures, Public
 from .record import load_record
 
 

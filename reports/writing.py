@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..audit import AuditResult
-from ..mechanisms import InputError
+from .application import make_folder
 from .files import report_files, write_files
 from .record import as_record, write_record
 
@@ -30,10 +30,7 @@ def write_report(
         InputError: The folder cannot be made, or a file not be written.
     """
     out = Path(folder)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be made ({error.strerror}): choose another folder") from None
+    make_folder(out, option="")
     record = as_record(result)
     files = report_files(record, public=public, figures=figures)
     write_record(record, out / "audit.json")

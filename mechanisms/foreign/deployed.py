@@ -14,6 +14,7 @@ from ..regimes import Sensitivity
 from ..release import Release
 from ..renyi import RenyiCurve, nothing_certified
 
+SMOOTHNESS = {0.5: "exponential", 1.5: "matern32", 2.5: "matern52"}  # our names of Matern kernels, by nu
 Statement = Literal["hyperparameters", "noise"]  # what a publisher may state to have been chosen publicly
 
 

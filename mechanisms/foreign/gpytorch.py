@@ -17,11 +17,10 @@ from ..arrays import Array
 from ..base import Sampler
 from ..data import Dataset
 from ..errors import InputError, brief
-from .deployed import Reading, Reported
+from .deployed import SMOOTHNESS, Reading, Reported
 
 Draws = Literal["latent", "predictive"]
 
-_SMOOTHNESS = {0.5: "exponential", 1.5: "matern32", 2.5: "matern52"}
 _INEXACT = ("InducingPointKernel", "GridInterpolationKernel", "RFFKernel")  # SGPR, KISS-GP, random features
 # Global settings of GPyTorch that numbers depend on: workers must take them over.
 _SIZE, _RANK, _RESIDUAL = "max_cholesky_size", "max_root_decomposition_size", "eval_cg_tolerance"
@@ -249,7 +248,7 @@ def _taken_apart(module: Any, gpytorch: Any) -> tuple[float, str, float]:
             f"has length scales {np.array2string(scales, precision=6)} (ARD): certificates assume one; divide each "
             "covariate (and its side of the domain) by its own, all of them public, and use length scale 1"
         )
-    return amplitude, _SMOOTHNESS[base.nu] if hasattr(base, "nu") else "rbf", float(scales[0])
+    return amplitude, SMOOTHNESS[base.nu] if hasattr(base, "nu") else "rbf", float(scales[0])
 
 
 def _noise(likelihood: Any, gpytorch: Any, public: Set[str], draws: Draws) -> tuple[Array, bool, str]:

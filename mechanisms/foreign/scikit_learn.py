@@ -25,9 +25,9 @@ from ..arrays import Array
 from ..base import Sampler
 from ..data import Dataset
 from ..errors import InputError
-from .deployed import Reading, Reported
+from .deployed import SMOOTHNESS, Reading, Reported
 
-_SMOOTHNESS = {0.5: "exponential", 1.5: "matern32", 2.5: "matern52", np.inf: "rbf"}
+_SMOOTHNESS = {**SMOOTHNESS, np.inf: "rbf"}
 _COMPARED = 32  # records at which a fitted model is compared with itself, fitted again
 _NEGLIGIBLE = 1e-6  # of the noise: a second noise so small (as the default alpha is) does not show in a draw
 
