@@ -121,12 +121,16 @@ def taken_from_data(publics: Publics, columns: Columns) -> Publics:
     )
 
 
+_SMALLEST_STEP = Decimal("1e-300")  # a smaller one would be lost in a float
+
+
 def outwards(values: Array) -> tuple[float, float]:
     """An interval that holds all values; its ends have two digits of its length, or of the value if that is single."""
     low, high = Decimal(repr(float(values.min()))), Decimal(repr(float(values.max())))
     size = (high - low) or abs(low) or Decimal(1)
     step = Decimal(1).scaleb(size.adjusted() - 1)
     if low == high:
+        step = max(step, _SMALLEST_STEP)
         low, high = low - step, high + step
     return (
         float((low / step).to_integral_value(ROUND_FLOOR) * step),

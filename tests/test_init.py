@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gpleak.reports.starting  # noqa: F401 - registers the command
@@ -234,6 +234,7 @@ def test_not_private_takes_box_and_bound_and_says_so(gp, places):
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5))
+@example([5e-324])
 def test_rounding_outwards_holds_every_value(values):
     low, high = outwards(np.array(values))
     assert low < high
@@ -262,7 +263,7 @@ def test_case_19_two_readings_are_an_error(gp, tmp_path):
     status, _, err = gp("init", both)
     assert status == 2
     assert "--decimal" in err
-    assert "250" not in err
+    assert "250" not in err.replace(str(tmp_path), "")  # a run's folder has a number of its own
     assert gp("init", both, "--decimal", ",", "--thousands", ".")[0] == 0
     found = find_columns(both, decimal=",", thousands=".")
     assert found.table.values[:, 2].tolist() == [1250.5, 2000.0]
